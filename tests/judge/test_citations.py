@@ -189,9 +189,22 @@ def test_how_letters_are_written_does_not_matter(read: str, said: str, support: 
     assert cited(said, observation("", event(passages=passages))).sentences[0].support == support
 
 
-def test_a_reference_stays_in_its_row():
-    found = cited("| place | height |\n|---|---|\n| The tower of Velm | 41 metres high [1] |")
-    assert str(found).splitlines()[-1] == "| The tower of Velm | 41 metres high [1] |"
+def test_a_table_stays_a_table():
+    """Its head claims nothing, a row is one sentence, and what is said of a row stands in its last cell."""
+    answer = "| place | height |\n|---|---|\n| The tower of Velm | 41 metres high [1] |\n| Dirk's inn. Nine rooms | 12 bells |"
+    found = episode(answer, observation("", event(passages=PASSAGES)))
+    assert [one.support for one in cited(answer).sentences] == [None, None, Support.SUPPORTED, Support.NOT_FOUND]
+    rows = as_markdown([found]).partition("| place")[2].splitlines()[2:4]
+    assert rows == [
+        "| The tower of Velm | 41 metres high [1] |",
+        "| Dirk's inn. Nine rooms | 12 bells *(not found in what was read)* |",
+    ]
+
+
+def test_nothing_from_outside_turns_a_line_of_an_exported_answer():
+    page = Passage(number=1, url=TOWER, title="\u202egro.elpmaxe\x1b[2J", text=PASSAGES[0].text)
+    found = as_markdown([episode(f"{PASSAGES[0].text} [1]", observation("", event(passages=(page,))))])
+    assert TOWER in found and "\u202e" not in found and "\x1b" not in found
 
 
 def test_a_doubt_stays_in_its_row_and_a_head_is_no_claim():

@@ -202,7 +202,7 @@ def _split(answer: str) -> Iterator[tuple[str, str, list[int] | None]]:
         marked = "".join(
             part if place % 2 else _AFTER_END.sub(r"\2\1", part) for place, part in enumerate(_CODE.split(line[begin:]))
         )
-        for said in sentences(marked):
+        for said in [marked] if line.lstrip().startswith("|") else sentences(marked):
             numbers: list[int] = []
             parts = _CODE.split(said)
             for place in range(0, len(parts), 2):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sanderling.agent.writing import Report, kind_of, report_of
 from sanderling.core.record import Trajectory
-from sanderling.core.text import counted_as
+from sanderling.core.text import counted_as, visible
 from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Source, cite, found_so_far
 from sanderling.report.page import render
 
@@ -151,7 +151,7 @@ def _harmless(said: Sequence[str]) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     """A line from outside without markup."""
-    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+    return _MARKUP.sub(r"\\\1", visible(" ".join(text.split())))
 
 
 def as_html(records: Sequence[Trajectory]) -> str:
