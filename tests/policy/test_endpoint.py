@@ -144,6 +144,20 @@ async def test_trouble_that_passes_is_waited_out(trouble):
     assert len(server.asked) == 3
 
 
+async def test_a_server_that_says_how_long_it_is_busy_is_left_alone_so_long(monkeypatch):
+    slept: list[float] = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr("sanderling.policy.endpoint.asyncio.sleep", sleep)
+    busy = [plain(b"", 429, Retry_After=after) for after in ("120", "9999", "Fri, 31 Dec 2027 23:59:59 GMT")]
+    with serve(*busy, plain(chat("fine"))) as server:
+        session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
+        assert (await session.generate(told("a"), Sampling(), KEY)).text == "fine"
+    assert slept == [120, 300, 0.004]
+
+
 async def test_trouble_that_stays_is_an_outage_and_leaves_the_branch():
     with serve(*[plain(b"", 503)] * 3) as server:
         session = ChatEndpointPolicy(client(server, retries=2), "tiny").open(KEY)

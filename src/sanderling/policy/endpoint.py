@@ -40,6 +40,7 @@ from sanderling.policy.native import REASONING, Reply, in_words, native_messages
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
+_LONGEST_ASKED_S = 300.0  # for a server that says how long it wants to be left alone
 _QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -94,7 +95,8 @@ class HttpClient:
                 if begun:
                     raise PolicyOutageError(f"The stream of {self.base_url} broke ({reason}).") from error
             if attempt < self._retries:
-                pause_s = min(_LONGEST_PAUSE_S, pause_s or self._backoff_s * 2**attempt)
+                own = min(_LONGEST_PAUSE_S, self._backoff_s * 2**attempt)
+                pause_s = min(_LONGEST_ASKED_S, pause_s or own)
                 if time.monotonic() >= self._quiet_until:  # hundreds of sessions may wait for one server
                     self._quiet_until = time.monotonic() + _QUIET_S
                     again = f"attempt {attempt + 2} of {self._retries + 1} in {pause_s:g} s"
