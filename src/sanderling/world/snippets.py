@@ -5,19 +5,21 @@ where one is near, closes at one where the window allows, and an ellipsis says w
 wider than live ones: of 7,198 recorded ones nine in ten have at most 163 characters, or 97 of a script without spaces. Links
 are shown as their words; everything else is as the page has it, because what looks like a mark may be code.
 
-A long page is not laid out whole: its bytes are searched for the words, and only the lines around the best place are laid out.
+A long page is not laid out whole: its bytes are searched for the words, the heaviest first, and only the lines around the best
+place are laid out.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
 import numpy as np
 
 from sanderling.world.disk.pages import Listed
-from sanderling.world.text import WORD, Flow, flow, normal, plain, word_bytes
+from sanderling.world.text import ASCII_WORDS, WORD, Flow, flow, normal, plain, signs_beyond_ascii, word_bytes
 
 _LONGEST = 200_000  # bytes of a page that are searched
 _LEAD_IN = 3  # words shown before a match whose sentence begins too far back
@@ -31,6 +33,9 @@ _BEFORE, _AFTER, _TO_LINE_END = 2, 4, 2  # widths of a snippet that are laid out
 _LAID_OUT = _BEFORE + _AFTER + _TO_LINE_END  # up to which a page is laid out whole
 _LONGEST_ADDRESS = 300
 _LAST_ASCII = 127
+_LOWER_CASE = np.uint8(32)  # the bit
+_CROWDED = 4  # windows: where a page has a match in so many, its other words are looked for everywhere
+_NO_ADDRESS = b" \n)"  # some of what ends an address
 _END_OF_ADDRESS = re.compile(rb"[\s)]")
 _REST_OF_LINK = re.compile(rb"[^\[\]\n]*\]\([^()\s]*\)|[^\[\]()\s]*\)")
 
@@ -43,21 +48,24 @@ class Source:
 
     page: Listed
     text: bytes  # a line break before and after
-    searched: bytes | Flow  # its `word_bytes`; a short page is laid out whole
+    laid_out: Flow | None  # of a short page
+    words: bytes  # of a page that has letters beyond ASCII, its `word_bytes`
 
 
 def source(page: Listed) -> Source:
     """Prepare a page."""
-    text = b"\n" + page.text[:_LONGEST] + b"\n"
-    if len(text) - 2 < _LAID_OUT * _WIDTH:
-        return Source(page, text, flow(_shown(page, text, 1, len(text) - 1)))
-    return Source(page, text, word_bytes(text))
+    text = b"".join((b"\n", page.text[:_LONGEST], b"\n"))
+    signs_only = signs_beyond_ascii(text)
+    short = len(text) - 2 < _LAID_OUT * _WIDTH
+    laid_out = flow(_shown(page, text, 1, len(text) - 1), signs_only=signs_only) if short else None
+    return Source(page, text, laid_out, b"" if short or signs_only else word_bytes(text))
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
     """At most ``most_words`` words of the page; of a script without spaces, as many characters as are as wide."""
     width = max(_WIDTH, most_words * _WIDTH // 30)
-    laid_out, terms, begins, ends = _stretch(page, weights, width)
+    units = {term: round(weight * _UNIT) for term, weight in weights.items()}
+    laid_out, begins, ends = _stretch(page, units, width)
     total = len(laid_out.starts)
     if not total:
         return laid_out.text[:200].strip()
@@ -66,7 +74,9 @@ def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
         width //= 2
         most_words = max(most_words, width * most_words // 30)
     most_words = max(min(most_words, width * total // len(laid_out.text)), 1)
-    begin, first, last = _best_window(_found(laid_out, terms), weights, most_words, opens)
+    bonus = round(_SENTENCE_SHARE * _UNIT * max(weights.values(), default=0.0))
+    found = _found(laid_out, units)
+    _, begin, first, last = _best(_windows(found, units, most_words, _begins(found, most_words, opens), opens, bonus))
     if laid_out.ends[first] - laid_out.starts[begin] > _MOST_WIDTHS * width:  # signs without end stand between the two
         begin = first
     fits = max(int(laid_out.ends.searchsorted(laid_out.starts[begin] + width, side="right")), first + 1)
@@ -81,21 +91,77 @@ def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
 # The stretch of a page that is laid out.
 
 
-def _stretch(page: Source, weights: Mapping[str, float], width: int) -> tuple[Flow, Collection[str], bool, bool]:
-    """The lines around the best window, of so many bytes; the terms that may be there; whether lines begin and end with it."""
-    if isinstance(page.searched, Flow):
-        return page.searched, weights, True, True
+def _stretch(page: Source, units: Mapping[str, int], width: int) -> tuple[Flow, bool, bool]:
+    """The lines around the best window, of so many bytes; whether lines begin and end with it."""
+    if page.laid_out is not None:
+        return page.laid_out, True, True
     text = page.text
     start, end = 1, len(text) - 1
-    terms: Collection[str] = weights
     if end > _LAID_OUT * width:
-        matches = _matches(page.searched, weights)
-        within = [match for match in matches if not _in_address(text, match[0])] if b"](" in text else matches
-        first, _, last = _best_window(within, weights, width)
+        first, last = _best_place(page, units, width)
         start, end = _begin(text, max(first, 1), _BEFORE * width), _end(text, last, _AFTER * width, _TO_LINE_END * width)
-        if text.find(b"](", start, end) < 0:  # else words may come together
-            terms = {term for _, term in matches}
-    return flow(_shown(page.page, text, start, end)), terms, text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
+    laid_out = flow(_shown(page.page, text, start, end), signs_only=not page.words)
+    return laid_out, text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
+
+
+def _best_place(page: Source, units: Mapping[str, int], size: int) -> tuple[int, int]:
+    """The first and last match of the best window of so many bytes; addresses of links do not count.
+
+    The heaviest words are looked for on the whole page until no window without them can be the best, the others only where a
+    window with them may be.
+    """
+    text, heaviest = page.text, 0
+    found = _outside(text, _not_ascii(page.words, units)) if page.words else []
+    lowered = b"" if page.words else (np.frombuffer(text, np.uint8) | _LOWER_CASE).tobytes()  # the letters, that is
+    rest = sorted(filter(str.isascii, units), key=units.__getitem__)
+    left = sum(units[term] for term in rest) + _REPEAT * _MOST_REPEATS
+    while rest:
+        term = rest.pop()
+        left -= units[term]
+        if matches := _outside(text, _on_page(page, term, lowered)):
+            found += matches
+            heaviest = max(heaviest, units[term])
+        if rest and heaviest > left:
+            found.sort()
+            windows = [*_windows(found, units, size, [place for place, _ in found])]
+            least = max(windows)[0] - left
+            near = [begin for worth, begin, _, _ in windows if worth >= least]
+            if len(near) * _CROWDED * size < len(text):
+                found = _near(page, rest, found, near, size)
+                break
+    found.sort()
+    return _best(_windows(found, units, size, [place for place, _ in found]))[2:]
+
+
+def _on_page(page: Source, term: str, lowered: bytes) -> list[Match]:
+    """The matches of an ASCII term on a page."""
+    begins, forms = _forms(term)
+    if page.words or len(begins) <= 4:  # the beginning of a short word is in the middle of too many others
+        return _matches(page.words or page.text.translate(ASCII_WORDS), [term])
+    begins, longest, found = begins[1:], len(forms[-1]), list[Match]()
+    place = lowered.find(begins)
+    while place >= 0:
+        if page.text[place - 1 : place + longest].translate(ASCII_WORDS).startswith(forms):
+            found.append((place, term))
+        place = lowered.find(begins, place + len(begins))
+    return found
+
+
+def _near(page: Source, terms: Collection[str], found: list[Match], places: Sequence[int], size: int) -> list[Match]:
+    """The matches of ASCII terms, and those found of others, in windows of so many bytes that have some place in them."""
+    longest = size + max(map(len, terms)) + 4
+    stretches: list[tuple[int, int]] = []
+    for place in places:
+        start = max(place - size, 0)
+        if stretches and start < stretches[-1][1]:
+            start = stretches.pop()[0]
+        stretches.append((start, place + longest))
+    near: list[Match] = []
+    for start, end in stretches:
+        words = page.words[start:end] or page.text[start:end].translate(ASCII_WORDS)
+        near += _outside(page.text, [(start + at, term) for at, term in _matches(words, terms)])
+        near += found[bisect_left(found, (start, "")) : bisect_left(found, (end, ""))]
+    return near
 
 
 def _shown(page: Listed, text: bytes, start: int, end: int) -> str:
@@ -128,23 +194,21 @@ def _end(text: bytes, place: int, least: int, more: int) -> int:
 
 
 def _matches(words: bytes, terms: Collection[str]) -> list[Match]:
-    """Where in some `word_bytes` the words are that have one of some terms, in order; addresses of links count, too."""
+    """Where the words begin in some `word_bytes` that have one of some ASCII terms, in no order."""
     found: list[Match] = []
-    for term in filter(str.isascii, terms):
+    for term in terms:
         begins, forms = _forms(term)
         at = words.find(begins)
         while at >= 0:
             if words.startswith(forms, at):
                 found.append((at + 1, term))
             at = words.find(begins, at + len(begins) - 1)
-    if not words.isascii():
-        found += _not_ascii(words, terms)
-    found.sort()
     return found
 
 
-def _not_ascii(words: bytes, terms: Collection[str]) -> Iterator[Match]:
+def _not_ascii(words: bytes, terms: Collection[str]) -> list[Match]:
     """The matches among words that hold other than ASCII letters."""
+    found: list[Match] = []
     places = (np.frombuffer(words, np.uint8) > _LAST_ASCII).nonzero()[0]
     end = 0
     for place in places[np.diff(places, prepend=-2) > 1].tolist():
@@ -154,7 +218,8 @@ def _not_ascii(words: bytes, terms: Collection[str]) -> Iterator[Match]:
         stretch = words[start:end].decode("utf-8", "replace")
         for word in WORD.finditer(stretch):
             if (term := normal(word[0])) in terms:
-                yield start + len(stretch[: word.start()].encode()), term
+                found.append((start + len(stretch[: word.start()].encode()), term))
+    return found
 
 
 @lru_cache(maxsize=10_000)
@@ -165,6 +230,13 @@ def _forms(term: str) -> tuple[bytes, tuple[bytes, ...]]:
     return f" {begins}".encode(), tuple(f" {form} ".encode() for form in forms)
 
 
+def _outside(text: bytes, matches: list[Match]) -> list[Match]:
+    """The matches that are in no address of a link."""
+    if b"](" not in text:
+        return matches
+    return [match for match in matches if text[match[0] - 1] in _NO_ADDRESS or not _in_address(text, match[0])]
+
+
 def _in_address(text: bytes, place: int) -> bool:
     opened = text.rfind(b"](", max(place - _LONGEST_ADDRESS, 0), place)
     return opened >= 0 and not _END_OF_ADDRESS.search(text, opened + 2, place)
@@ -173,49 +245,61 @@ def _in_address(text: bytes, place: int) -> bool:
 # Windows, and how they are cut.
 
 
-def _best_window(
-    matches: Sequence[Match], weights: Mapping[str, float], size: int, opens: Collection[int] | None = None
-) -> tuple[int, int, int]:
-    """The begin of the best window, and the first and last match in it; zeros when nothing matches.
+def _windows(
+    found: Sequence[Match],
+    units: Mapping[str, int],
+    size: int,
+    begins: Iterable[int],
+    opens: Collection[int] = (),
+    bonus: int = 0,
+) -> Iterator[tuple[int, int, int, int]]:
+    """What each window is worth that begins at one of some places, in order; its begin, and the first and last match in it.
 
-    Windows begin at a match; where it is known what ``opens`` a sentence, at the sentence of one, which is worth a part of the
-    heaviest term, or a little before one.
+    A window that begins where one ``opens`` a sentence is worth a ``bonus``.
     """
-    if not matches:
-        return 0, 0, 0
-    begins = {place for place, _ in matches}
-    if opens is not None:
-        lead, opening = min(_LEAD_IN, size - 1), sorted({0, *opens})
-        sentences = {place: opening[bisect_right(opening, place) - 1] for place in begins}
-        begins = {max(place - lead, 0) for place in begins}
-        begins |= {sentence for place, sentence in sentences.items() if place - sentence < size}
-    units = {term: round(weights[term] * _UNIT) for term in {term for _, term in matches}}
-    bonus = round(_SENTENCE_SHARE * _UNIT * max(weights.values()))
-    inside = dict.fromkeys(units, 0)
-    value = first = end = best = 0
-    window = (0, 0, 0)
-    for begin in sorted(begins):
-        while end < len(matches) and matches[end][0] < begin + size:
-            term = matches[end][1]
-            value += 0 if inside[term] else units[term]
+    places, terms, inside = [place for place, _ in found], [term for _, term in found], dict.fromkeys(units, 0)
+    value = first = end = 0
+    for begin in begins:
+        while end < len(places) and places[end] < begin + size:
+            term = terms[end]
+            if not inside[term]:
+                value += units[term]
             inside[term] += 1
             end += 1
-        while matches[first][0] < begin:
-            term = matches[first][1]
+        while places[first] < begin:
+            term = terms[first]
             inside[term] -= 1
-            value -= 0 if inside[term] else units[term]
+            if not inside[term]:
+                value -= units[term]
             first += 1
-        total = value + _REPEAT * min(end - first, _MOST_REPEATS) + (bonus if opens and begin in opens else 0)
-        if total > best:
-            best, window = total, (begin, matches[first][0], matches[end - 1][0])
-    return window
+        worth = value + _REPEAT * (end - first if end - first < _MOST_REPEATS else _MOST_REPEATS)
+        yield worth + bonus if begin in opens else worth, begin, places[first], places[end - 1]
+
+
+def _best(windows: Iterable[tuple[int, int, int, int]]) -> tuple[int, int, int, int]:
+    """The first of the best windows; zeros where there is none."""
+    return max(windows, key=itemgetter(0), default=(0, 0, 0, 0))
+
+
+def _begins(matches: Sequence[Match], size: int, opens: Collection[int]) -> list[int]:
+    """Where windows may begin: at the sentence of a match, or a little before one."""
+    lead, opening = min(_LEAD_IN, size - 1), sorted({0, *opens})
+    begins = {max(place - lead, 0) for place, _ in matches}
+    for place, _ in matches:
+        sentence = opening[bisect_right(opening, place) - 1]
+        if place - sentence < size:
+            begins.add(sentence)
+    return sorted(begins)
 
 
 def _found(flow: Flow, terms: Collection[str]) -> list[Match]:
     """The numbers of the words that have one of some terms, in order, and the terms there."""
-    found = _matches(flow.words, terms)
+    found = _matches(flow.words, [*filter(str.isascii, terms)])
+    if not flow.words.isascii():
+        found += _not_ascii(flow.words, terms)
+    found.sort()
     places = [at - 1 for at, _ in found]
-    if found and not flow.text.isascii():
+    if len(flow.words) > len(flow.text) + 2:  # bytes, not characters
         text = flow.text.encode()
         places = [len(text[:at].decode()) for at in places]
     return [(number, term) for number, (_, term) in zip(flow.starts.searchsorted(places).tolist(), found, strict=True)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +34,12 @@ _WORD_BYTES = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 if byte < 128 else byte for byte in range(256)
 )
 """Bytes of UTF-8: ASCII letters in lower case, other ASCII as spaces, the rest as it is."""
+ASCII_WORDS = bytes(byte if byte < 128 else 32 for byte in _WORD_BYTES)  # the rest as spaces, too
 _IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
 _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
 _SPACE, _LETTER = ord(" "), 1
 _LEADING, _OF_THREE, _OF_FOUR = 0xC0, 0xE0, 0xF0  # bytes of UTF-8 from which on characters begin, of so many bytes
+_BEYOND_ASCII = np.uint64(0x8080808080808080)
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
 _STOP_TEXT = """
@@ -118,6 +121,10 @@ def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         if inside.max() > _LETTER:
             found = np.array([match.span() for match in WORD.finditer(text)], dtype=np.int32).reshape(-1, 2)
             return found[:, 0], found[:, 1]
+    return _borders(inside)
+
+
+def _borders(inside: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     borders = (inside[1:] != inside[:-1]).nonzero()[0].astype(np.int32)
     return borders[::2], borders[1::2]
 
@@ -145,6 +152,16 @@ def word_bytes(text: bytes) -> bytes:
     signs = _kinds()[np.where(four, _KNOWN, np.minimum(codes, _KNOWN))] == 0
     found[places[signs]] = found[places[signs] + 1] = found[places[signs & three] + 2] = _SPACE
     return found[:-2].tobytes()
+
+
+def signs_beyond_ascii(text: bytes) -> bool:
+    """Whether all that UTF-8 has beyond ASCII is surely no part of a word."""
+    if text.isascii():
+        return True
+    eights = np.frombuffer(text.ljust(-(-len(text) // 8) * 8), dtype=np.uint64)
+    around = eights[(eights & _BEYOND_ASCII) != 0].tobytes().decode("utf-8", "replace")
+    codes = np.frombuffer(around.encode("utf-32-le"), dtype=np.uint32)
+    return not _kinds()[np.minimum(codes[codes >= 128], _KNOWN)].any()
 
 
 def words(text: str) -> list[str]:
@@ -244,15 +261,15 @@ class Flow:
     """Plain text in one line, with the place of every word."""
 
     text: str
-    words: bytes  # as `word_bytes`, a space before and after
+    words: bytes  # as `word_bytes`, a space before and after; as long as ``text`` where all beyond ASCII are signs
     starts: NDArray[np.int32]  # for each word the place in ``text`` where it begins
     ends: NDArray[np.int32]
     opens: frozenset[int]  # numbers of the words that open a sentence
     unspaced: bool  # whether most of it is in a script without spaces, in which words are single characters
 
 
-def flow(text: str) -> Flow:
-    """Lay out a text in one line."""
+def flow(text: str, *, signs_only: bool = False) -> Flow:
+    """Lay out a text in one line; ``signs_only``: all that it has beyond ASCII are signs."""
     lines = [line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in plain(text).splitlines()]
     lines = [line for line in map(str.strip, lines) if line]
     joined = " ".join(lines)
@@ -263,7 +280,12 @@ def flow(text: str) -> Flow:
     else:
         within = [match.end() - 1 for match in _SENTENCE_END.finditer(" " + joined)]
     begins = [*accumulate((len(line) + 1 for line in lines[:-1]), initial=0), *within]
-    starts, ends = spans(joined)
+    if signs_only or joined.isascii():
+        found = f" {joined} ".encode("ascii", "replace").translate(_WORD_BYTES)
+        starts, ends = _borders(np.frombuffer(found, dtype=np.uint8) != _SPACE)
+    else:
+        found = word_bytes(f" {joined} ".encode())
+        starts, ends = spans(joined)
     opens = frozenset(starts.searchsorted(begins).tolist()) - {len(starts)}
     unspaced = len(joined) < _UNSPACED * len(starts) and 2 * len(_IS_CJK.findall(joined)) > len(starts)
-    return Flow(joined, word_bytes(f" {joined} ".encode()), starts, ends, opens, unspaced)
+    return Flow(joined, found, starts, ends, opens, unspaced)
