@@ -38,8 +38,8 @@ _ALL_WORDS = 1_000.0
 BM25 alone puts short pages with some of the words before long ones with all of them: on 1,983 pages of documentation, recall@10
 of four words of a page is 0.89 by BM25 and 0.94 so; of 767 recorded live result lists 0.527 and 0.528.
 """
-_HEAP_BYTES = 128_000_000  # of both writer threads together; twice as much as 64 MB saves a twelfth of the time
-_THREADS = 2
+_HEAP_BYTES = 128_000_000  # twice as much as 64 MB saves a twelfth of the time
+_THREADS = 1  # beside the caller's own, which takes longer; a second one makes a second segment, and ranking a third longer
 _NOTE = "sanderling.json"
 
 
