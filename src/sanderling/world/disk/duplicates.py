@@ -44,8 +44,8 @@ _PLACES = _constants("place", _SHINGLE)
 
 
 @lru_cache(maxsize=500_000)
-def _word_hash(word: str) -> int:
-    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4).digest(), "big")
+def _word_hash(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=4).digest()
 
 
 def signature(text: str) -> bytes | None:
@@ -53,7 +53,7 @@ def signature(text: str) -> bytes | None:
     found = words(plain(text))
     if len(found) < _FEWEST_TERMS:
         return None
-    hashes = np.fromiter(map(_word_hash, found), dtype=np.uint32, count=len(found))
+    hashes = np.frombuffer(b"".join(map(_word_hash, found)), dtype=">u4").astype(np.uint32)
     count = len(hashes) - _SHINGLE + 1
     shingles = np.zeros(count, dtype=np.uint32)
     for place in range(_SHINGLE):  # unsigned arithmetic wraps around, as it should
