@@ -158,3 +158,106 @@ def test_what_a_model_does_not_write_is_said(notes: Path, tmp_path: Path) -> Non
     with openai_server(lambda messages: answer("I could not find out.")) as (url, _, _):
         run("ask", ASKED, "--docs", notes, "--model", f"{url}#m", "--report", tmp_path / "b.md")
     assert f"## {ASKED}\n\nI could not find out." in (tmp_path / "b.md").read_text()
+
+
+OUTLINES = {
+    "# Two towns\n\n## 1. Founding: who\n## Section 2: The **lighthouse**: who": ["Founding", "The lighthouse"],
+    "1. Founding: who\n2. 1803 in Kent - what\n\nThat is all.": ["Founding", "1803 in Kent"],
+    "**Founding**: who founded it\n\n**The lighthouse**: who built it": ["Founding", "The lighthouse"],
+    "# 两座城镇\n\n## 建城：谁建立了肯特\n## 第二章 灯塔：谁": ["建城", "灯塔"],
+    "# T\n\n## Founding: who\n### Its walls: how high\n## Eden\n## Sources: list": ["Founding", "Eden"],
+    "## Founding: a\n## founding: again\n## A > B: c": ["Founding", "A > B"],
+    "# Founding: a\n# Eden: b": ["Founding", "Eden"],
+    "I cannot plan this.": [ASKED],
+}
+
+
+@pytest.mark.parametrize("outline", OUTLINES)
+def test_outlines_in_the_forms_that_models_give(notes: Path, tmp_path: Path, outline: str) -> None:
+    """The list of sources, a heading that is there already, and the first words of 'complete' plan nothing."""
+    looks: list[str] = []
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        told, _ = part_of(messages)
+        if told.startswith("What is missing?"):
+            looks.append(told)
+            return answer(f"## Nowhere > {OUTLINES[outline][0].upper()}: again" if looks[1:] else "Complete:\n\n1. The walls")
+        return answer(outline if told.startswith(ASKED) else "I could not find out.")
+
+    with openai_server(said) as (url, taken, _):
+        run("ask", ASKED, "--docs", notes, "--model", f"{url}#m", "--report", tmp_path / "a.md")
+    lines = (tmp_path / "a.md").read_text().splitlines()
+    assert [line.removeprefix("## ").replace("\\", "") for line in lines if line.startswith("##")] == OUTLINES[outline]
+    assert "Its walls: how high" in str(taken[-1]["messages"]) or "Its walls" not in outline
+
+
+MARKDOWN = """\
+## Founding
+
+| Town | Year [1] |
+|---|---|
+| Kent | 1803, by Ada Vell [1] |
+| Eden | 1777, by Bob Moss [1] |
+
+# Walls
+
+- **Kent** was founded by Ada Vell in 1803 [1].
+
+```
+# x < 1
+```
+
+It was **a port <b>for</b> whalers**. ![](http://evil.example/a.png) [here](http://evil.example)"""
+
+
+def test_the_markdown_of_a_section_stays_within_it(notes: Path, tmp_path: Path) -> None:
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        told, turns = part_of(messages)
+        return answer(MARKDOWN) if told.startswith("Section: Founding") and turns else writer(messages)
+
+    with openai_server(said) as (url, _, _):
+        run("ask", ASKED, "--docs", notes, "--model", f"{url}#m", "--report", tmp_path / "a.md")
+    text = (tmp_path / "a.md").read_text()
+    assert text.count("## Founding\n") == 1 and "\n### Walls\n" in text and "\n# x < 1\n" in text
+    assert "\n| Town | Year |\n|---|---|\n| Kent | 1803, by Ada Vell [1] |\n" in text  # a table for its viewers
+    assert "| Eden | 1777, by Bob Moss *(not found in what was read)* |" in text
+    run("export", "last", "--to", "html", "--out", tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert "<th>Town</th>" in page and "<li><strong>Kent</strong> was founded" in page and "<h3>Walls</h3>" in page
+    assert '<span class="not_found">It was <strong>a port &lt;b&gt;for&lt;/b&gt; whalers</strong>.</span>' in page
+    assert '1777, by Bob Moss <em class="doubt">(not found in what was read)</em></td>' in page
+    assert "# x &lt; 1" in page and "<img" not in page and 'href="http://evil' not in page and "⧼" not in page + text
+
+
+def test_what_keeps_a_report_from_its_end_is_said(notes: Path, tmp_path: Path) -> None:
+    """A context that is full, an outline that money did not reach, a place that cannot be written, a question in between."""
+    long = "Kent was founded by Ada Vell in 1803 [1]. " * 90
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        told, _ = part_of(messages)
+        return answer(long) if told.startswith("Section") else writer(messages)
+
+    def usage(message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        sizes = [len(str(one.get("content") or "")) // 3 for one in (*body["messages"], message)]
+        return {"prompt_tokens": sum(sizes[:-1]), "completion_tokens": sizes[-1]}
+
+    asking = "ask", ASKED, "--docs", notes, "--report"
+    with openai_server(said, usage=usage) as (url, _, _):
+        told = run(*asking, tmp_path / "a.md", "--model", f"{url}?context=4096#m", ends=1)
+        why = "The conversation so far and question take"
+        assert f"a.md ends there: {why}" in told and why in (tmp_path / "a.md").read_text()
+    with openai_server(writer, usage=usage) as (url, taken, _):
+        model = "--model", f"{url}#m"
+        (tmp_path / "b.md").mkdir()
+        for place, wrong in (("b.md", "is a folder"), ("notes/kent.md/a.md", "Cannot write")):
+            with pytest.raises(UserError, match=wrong):
+                run(*asking, tmp_path / place, *model)
+        assert taken == []
+        run(*asking, tmp_path / "c.md", *model, "--spend", "1tok", ends=1)
+        assert "No outline. What may be spent" in (tmp_path / "c.md").read_text() and "not finished" in run("history")
+        run("resume", "--spend", "3ktok")
+        assert "Not written yet" in (tmp_path / "c.md").read_text()
+        run("ask", "--continue", f"{ASKED} Once more, please", "--spend", "")
+        assert "go on with sanderling resume" in run("show", "last")
+        assert "is complete" in run("resume", "--spend", "900ktok")
+    assert (tmp_path / "c.md").read_text().startswith(WHOLE)

@@ -64,10 +64,13 @@ class Asked(Frozen):
         """Whether it has not ended, and can be gone on with."""
         return self.ending is None or not self.ending.scored
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether ``resume`` has something to do."""
-        return self.is_open or self.unfinished
+
+def going_on(asked: Sequence[Asked]) -> Asked | None:
+    """With what ``resume`` has something to do: the last question where that is open, or else an unfinished report."""
+    if asked and asked[-1].is_open:
+        return asked[-1]
+    part = next((one for one in reversed(asked) if one.report), None)
+    return part if part is not None and part.unfinished else None
 
 
 @dataclass(frozen=True)

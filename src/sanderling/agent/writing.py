@@ -10,7 +10,7 @@ and a report is kept, resumed and replayed like any session. What comes next dep
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from sanderling.core.record import Question, Trajectory, question_id
@@ -29,7 +29,9 @@ heading, a colon, and what it has to tell. No other text, no summary and no list
 _SECTION = """\
 Section: {heading}
 
-Write this section of the report now: {aim}. Search and read what it needs and you have not read yet. Then give its text alone \
+Write this section of the report now. What it has to tell: {aim}
+
+Search and read what it needs and you have not read yet. Then give its text alone \
 as your answer, between <answer> and </answer>: one to four paragraphs without a heading, and nothing that another section \
 tells. Put the numbers of its passages behind each sentence, and say what could not be found."""
 _DEEPEN = """\
@@ -45,9 +47,16 @@ Summary
 Write the paragraph that opens the report, between <answer> and </answer>: in three to six sentences the answer to \
 "{question}", from its sections alone, with the numbers of the passages behind each sentence. No heading."""
 
-_TITLE, _SECOND = re.compile(r"\s*#\s+(\S.*)"), re.compile(r"\s*#{2,4}\s+\S")
-_ITEM = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+\S")
-_AIM = re.compile(r"\s*(?::|\s[–—]|\s--?)\s+")
+_HASHES = re.compile(r"\s*(#{1,6})\s+\S")
+_LISTED = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+\S"), re.compile(r"\s*(?:\*\*|__)\S")
+_AIM = re.compile(r"\s*(?:(?::|\s[–—]|\s--?)\s+|：\s*)")
+_MARKS = re.compile(
+    r"^\s*(?:(?:#+|[-*•]|\d{1,2}(?:\.\d+)*[.)]|\d{1,2}(?:\.\d+)+|section\s+\d+\s*[:.–—-]|title:)\s+|第\S{1,3}[章节]\s*)"
+    r"|\*\*|__|`|\s*\[\d+\]",
+    re.IGNORECASE,
+)
+_ADDED = re.compile(r"(?:list of )?(?:sources|references|bibliography|来源|参考文献)", re.IGNORECASE)
+"""What a report gets by itself."""
 
 
 class Kind(StrEnum):
@@ -109,14 +118,12 @@ def kind_of(record: Trajectory) -> Kind | None:
 def next_part(question: str, records: Sequence[Trajectory]) -> Part | None:
     """What is to be written after these records; None: the report is complete, or cannot go on."""
     parts = _parts(records)
-    if not parts:
-        return Part(question, Kind.OUTLINE, _OUTLINE.format(question=question, most=SECTIONS))
-    if parts[-1].ending is Ending.CONTEXT_EXHAUSTED or kind_of(parts[-1]) is Kind.SUMMARY or parts[0].answer is None:
+    if parts and (parts[-1].ending is Ending.CONTEXT_EXHAUSTED or _is_over(parts, Kind.SUMMARY)):
         return None
-    plan = _plan(question, parts)
-    written = {record.question.meta[REPORT]["heading"] for record in parts if kind_of(record) is Kind.SECTION}
+    if not (plan := _plan(question, parts)):
+        return Part(question, Kind.OUTLINE, _OUTLINE.format(question=question, most=SECTIONS))
     for one in plan:
-        if one.heading not in written:
+        if not _is_over(parts, Kind.SECTION, one.heading):
             return Part(question, Kind.SECTION, _SECTION.format(heading=one.heading, aim=one.aim), one.heading, one.under)
     looks = sum(kind_of(record) is Kind.DEEPEN for record in parts)
     if looks < ROUNDS and kind_of(parts[-1]) is not Kind.DEEPEN:  # one that asks for nothing more is the last
@@ -132,11 +139,13 @@ def report_of(records: Sequence[Trajectory]) -> Report | None:
         return None
     question = parts[0].question.meta[REPORT]["question"]
     texts = {one.question.meta[REPORT]["heading"]: one for one in parts if kind_of(one) is Kind.SECTION}
-    plan = _plan(question, parts) if parts[0].answer is not None else []
+    plan = _plan(question, parts)
     ordered = [each for top in plan if not top.under for each in (top, *(one for one in plan if one.under == top.heading))]
-    title = next((found[1] for line in (parts[0].answer or "").splitlines() if (found := _TITLE.match(line))), question)
-    summary = next((one for one in parts if kind_of(one) is Kind.SUMMARY), None)
-    return Report(_plain(title), question, summary, tuple((one, texts.get(one.heading)) for one in ordered), tuple(parts))
+    title = next(
+        (title for one in parts if kind_of(one) is Kind.OUTLINE and (title := _outlined(one.answer or "")[0])), question
+    )
+    summary = next((one for one in reversed(parts) if kind_of(one) is Kind.SUMMARY), None)
+    return Report(title, question, summary, tuple((one, texts.get(one.heading)) for one in ordered), tuple(parts))
 
 
 def _parts(records: Sequence[Trajectory]) -> list[Trajectory]:
@@ -144,30 +153,49 @@ def _parts(records: Sequence[Trajectory]) -> list[Trajectory]:
     return [one for one in records if kind_of(one) is not None and one.ending is not None and one.ending.scored]
 
 
+def _is_over(parts: Sequence[Trajectory], kind: Kind, heading: str = "") -> bool:
+    """Whether a part has its text, or was asked for twice: what a budget or a slip kept from one is asked for once more."""
+    asked = [one for one in parts if kind_of(one) is kind and one.question.meta[REPORT]["heading"] == heading]
+    return len(asked) > 1 or any(one.answer is not None for one in asked)
+
+
 def _plan(question: str, parts: Sequence[Trajectory]) -> list[Heading]:
     """All sections that the outline and the looks through the draft have asked for, in that order; no heading twice."""
     plan: dict[str, Heading] = {}
     for record in parts:
+        if record.answer is None:
+            continue
         if kind_of(record) is Kind.OUTLINE:
-            for one in _headings(record.answer or "")[:SECTIONS] or [Heading(_plain(question), question)]:
-                plan.setdefault(one.heading, one)
-        elif kind_of(record) is Kind.DEEPEN:
-            tops = [one.heading for one in plan.values() if not one.under]
-            for one in _headings(record.answer or "")[:FURTHER]:
+            for one in _outlined(record.answer)[1][:SECTIONS] or [Heading(plain(question), question)]:
+                plan.setdefault(one.heading.casefold(), one)
+        elif kind_of(record) is Kind.DEEPEN and not record.answer.lstrip().casefold().startswith("complete"):
+            tops = {one.heading.casefold(): one.under or one.heading for one in plan.values()}
+            for one in _outlined(record.answer)[1][:FURTHER]:
                 behind, _, heading = one.heading.rpartition(" > ")
-                under = next((top for top in tops if top.casefold() == behind.casefold()), tops[-1])
-                plan.setdefault(heading, Heading(heading, one.aim, under))
+                under = tops.get(plain(behind).casefold(), [*tops.values()][-1])
+                plan.setdefault(heading.casefold(), Heading(heading, one.aim, under))
     return list(plan.values())
 
 
-def _headings(answer: str) -> list[Heading]:
-    """The lines of an answer that plan a section: its headings, or else the items of its list."""
+def _outlined(answer: str) -> tuple[str, list[Heading]]:
+    """The title of an outline, and what it plans: its upper headings, with those below in their aims, or else its list."""
     lines = answer.splitlines()
-    found = [line for line in lines if _SECOND.match(line)] or [line for line in lines if _ITEM.match(line)]
-    split = [_AIM.split(_plain(line), maxsplit=1) for line in found]
-    return [Heading(heading, aim[0] if aim else heading) for heading, *aim in split if heading]
+    found = [(len(hashes[1]), plain(line)) for line in lines if (hashes := _HASHES.match(line))]
+    title = found.pop(0)[1] if [level for level, _ in found].count(1) == 1 and found[0][0] == 1 else ""
+    for listed in _LISTED:
+        found = found or [(2, plain(line)) for line in lines if listed.match(line)]
+    upper, planned = min((level for level, _ in found), default=2), list[Heading]()
+    for level, line in found:
+        heading, *aim = _AIM.split(line, maxsplit=1)
+        if level > upper and planned:
+            planned[-1] = replace(planned[-1], aim=f"{planned[-1].aim}; {line}")
+        elif heading and not _ADDED.fullmatch(heading):
+            planned.append(Heading(heading, aim[0] if aim else heading))
+    return title, planned
 
 
-def _plain(line: str) -> str:
-    """A heading without the marks that models put around it."""
-    return re.sub(r"^\s*(?:#+|[-*•]|\d+[.)])\s+|\*\*|__|`|\s*\[\d+\]", "", line).strip(" \t:")
+def plain(line: str) -> str:
+    """A heading without the marks and numbers that models put around it."""
+    while line != (line := _MARKS.sub("", line, count=1)):
+        pass
+    return line.strip(" \t:：#")

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import pairwise
 from math import inf
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +30,7 @@ from sanderling.agent.evidence import Evidence
 from sanderling.agent.journal import Journal
 from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, price_of, stop_on_interrupt
-from sanderling.agent.session import LAST, Going, Session, find_session, is_session, keeping, new_session, place_in
+from sanderling.agent.session import LAST, Going, Session, find_session, going_on, is_session, keeping, new_session, place_in
 from sanderling.agent.spend import Limits, Spend, receipt
 from sanderling.agent.turns import Finish
 from sanderling.agent.writing import REPORT, Kind, kind_of, next_part
@@ -47,7 +48,7 @@ from sanderling.judge.citations import DOUBTS, CitedAnswer, cite, found_so_far
 from sanderling.judge.support import Support
 from sanderling.policy.budget import NOTHING, Ledger, Spending, read_prices
 from sanderling.policy.contract import tell_reasoning_field
-from sanderling.runs.files import or_cannot, replace_file
+from sanderling.runs.files import check_places, or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.tools.recording import open_recording, recorded_tools
@@ -139,6 +140,11 @@ def run_ask(question: str, config: AskConfig, session: Session | None = None) ->
         store = None if config.out is None else TrajectoryStore(config.out)
         if store is not None:
             store.prepare()  # a place that cannot be written is told before the work, not after it
+        if config.report is not None:
+            check_places((), [config.report])
+            with or_cannot(f"write {config.report}"):
+                config.report.parent.mkdir(parents=True, exist_ok=True)
+                TemporaryFile(dir=config.report.parent).close()
         log = None if config.record is None else open_recording(config.record)
         done = asyncio.run(_ask(question, config, store, log, Console(), session))
     if done.ending is Ending.CANCELLED:
@@ -204,7 +210,7 @@ async def _ask(
     for one in outgoing:
         tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(' '.join(one.text.split()))}")
     if session is not None:
-        more = "go on with sanderling resume" if session.asked()[-1].goes_on else "ask on with --continue"
+        more = "go on with sanderling resume" if going_on(session.asked()) else "ask on with --continue"
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")
     return records[-1]
 
@@ -256,11 +262,16 @@ async def _report(
         console.rule(Text(visible(told), style="bold"), characters="━")
         done = await kept(part.asked(), session, place_in(session), is_unfinished=is_unfinished)
         records = [*records, done]
-        replace_file(path, as_written(records, path.suffix))
-        if finish.is_set() or done.ending is None or not done.ending.scored:
+        with or_cannot(f"write {path}", f"then sanderling resume {session.id} --set report=FILE goes on"):
+            replace_file(path, as_written(records, path.suffix))
+        if finish.is_set() or done.ending is None or not done.ending.scored or (part.kind is Kind.OUTLINE and not done.answer):
             break
-    whole = "is complete" if next_part(question, records) is None else "has the sections that are finished"
-    console.print(f"{path} {whole}.", style="bold", highlight=False, soft_wrap=True)
+    last = records[-1]
+    if next_part(question, records) is not None:
+        told = "has the sections that are finished"
+    else:
+        told = f"ends there: {visible(last.detail)}" if last.ending is Ending.CONTEXT_EXHAUSTED else "is complete"
+    console.print(Text(f"{path} {told.rstrip('.')}.", style="bold"), soft_wrap=True)
     return records
 
 

@@ -15,7 +15,7 @@ from sanderling.agent.capsule import Capsule, open_capsule, write_capsule
 from sanderling.agent.capsule import replay as run_again
 from sanderling.agent.evidence import Other
 from sanderling.agent.opening import AskConfig, fitted
-from sanderling.agent.session import LAST, Session, find_session, home, sessions
+from sanderling.agent.session import LAST, Session, find_session, going_on, home, sessions
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.ask import brief, first_line, research, run_ask, shown_answer
@@ -47,6 +47,7 @@ def history(all: Annotated[bool, option("--all", f"Not only the last {_SHOWN}.")
     listed = table("session", "asked", "questions", "ending", ">tokens")
     for session, asked in kept if all else kept[:_SHOWN]:
         ending = asked[-1].ending.value.replace("_", " ") if asked[-1].ending else "not ended"
+        ending = ending if asked[-1].is_open or not going_on(asked) else "report not finished"
         told = dict.fromkeys(one.told for one in asked)  # the parts of a report are one question
         questions = Text("\n").join(Text(("↳ " if number else "") + visible(one)) for number, one in enumerate(told))
         tokens = sum(one.tokens for one in asked)  # none where the server does not say
@@ -78,8 +79,7 @@ def show_record(
                 asked = "  ".join(map(brief, call.arguments.values()))
                 console.print(Text(f"→ {brief(call.name)}  {asked}", style="dim"), soft_wrap=True)
         shown_answer(record, console)
-    last = session.asked()[-1]
-    if last.goes_on:
+    if (last := going_on(session.asked())) is not None:
         console.print(Text(f"{visible(last.told)}\nnot ended: go on with sanderling resume {session.id}", style="yellow"))
 
 
@@ -91,13 +91,14 @@ def resume(
     """Go on with a question that was interrupted: nothing finished is done again."""
     if name:
         session = find_session(name)
-        if not session.asked()[-1].goes_on:
+        if going_on(session.asked()) is None:
             raise UserError(f"Session {session.id} has ended: sanderling show {session.id} prints it, ask --continue asks on.")
     else:
-        session = next((session for session, asked in sessions() if asked[-1].goes_on), None)
+        session = next((session for session, asked in sessions() if going_on(asked)), None)
         if session is None:
             raise UserError("Every question that is kept has ended: sanderling history lists them.")
-    last = session.asked()[-1]
+    last = going_on(session.asked())
+    assert last is not None
     origin = f"session {session.id}"
     config = or_help(lambda sets: load_config(AskConfig, last.settings, origin, sets, {"spend": spend}), sets)
     show(f"Session {session.id}: {first_line(last.told)}")

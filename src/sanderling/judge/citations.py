@@ -193,7 +193,7 @@ def _split(answer: str) -> Iterator[tuple[str, str, list[int] | None]]:
     for line, below in pairwise([*answer.strip().splitlines(), ""]):
         fence = line.lstrip().startswith("```")
         if fence or fenced or _RULE.match(line) or (line.lstrip().startswith("|") and _RULE.match(below)):
-            yield gap, line, None
+            yield gap, line if fence or fenced else _MARK.sub("", line), None
             gap, fenced = "\n", fenced != fence
             continue
         item = _LIST_ITEM.match(line)

@@ -2,15 +2,23 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sanderling.agent.writing import Report, kind_of, report_of
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from sanderling.agent.writing import Kind, Report, kind_of, plain, report_of
 from sanderling.core.record import Trajectory
 from sanderling.core.text import counted_as, visible
-from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Source, cite, found_so_far
-from sanderling.report.page import render
+from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Sentence, Source, cite, found_so_far
+from sanderling.report.page import clean, render
 
+_HASHES = re.compile(r"#{1,6}(?=\s)")
+_OPENS, _CLOSES = "⧼⧽"  # where marks of HTML come; punctuation, beside which emphasis may begin and end
+_NO_SIGNS = str.maketrans(_OPENS + _CLOSES, "‹›")
+_MARKDOWN = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable("table")
+_MARKDOWN.disable(["link", "image", "autolink", "reference", "html_block", "html_inline", "lheading"])
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
 _LOADS = re.compile(r"!(?=\[)|<(?=[A-Za-z/!?])")
 _CODE = re.compile(r"(`[^`\n]*`)")
@@ -27,6 +35,20 @@ class _Text:
     level: int
     cited: CitedAnswer | None
     why: str  # there is none
+
+    @property
+    def sentences(self) -> list[tuple[Sentence, str]]:
+        """Each with what is put behind it; without a heading that says this one's again, and further ones stand below it."""
+        told, fenced = list[tuple[Sentence, str]](), False
+        for one in () if self.cited is None else self.cited.sentences:
+            fenced ^= one.support is None and one.text.lstrip().startswith("```")
+            hashes = None if fenced else _HASHES.match(one.text)
+            if hashes and not told and self.heading and plain(one.text).casefold() == self.heading.casefold():
+                continue
+            if hashes and len(hashes[0]) <= self.level:
+                one = replace(one, text=f"{'#' * (self.level + 1)}{one.text[len(hashes[0]) :]}")
+            told.append((one, DOUBTS.get(one.support, "") if one.support else ""))
+        return told
 
 
 @dataclass(frozen=True)
@@ -64,7 +86,7 @@ def _written(records: Sequence[Trajectory]) -> Iterator[_Written]:
     for record in records:
         if report is None or kind_of(record) is None:
             cited = cite(record)
-            text = _Text("", 2, cited, f"No answer. {record.detail}".strip())
+            text = _Text("", 1, cited, f"No answer. {record.detail}".strip())
             yield _Written(record.question.text, (text,), _found(record) if cited is None else cited.sources, (record,))
 
 
@@ -77,9 +99,9 @@ def _found(record: Trajectory) -> tuple[Source, ...]:
 def _report_texts(report: Report, numbering: Numbering) -> Iterator[_Text]:
     """Its summary and its sections, in order."""
     if report.summary is not None:
-        yield _Text("", 2, cite(report.summary, numbering), f"No summary. {report.summary.detail}")
-    elif not report.sections:
-        yield _Text("", 2, None, f"No outline. {report.records[0].detail}")
+        yield _Text("", 1, cite(report.summary, numbering), f"No summary. {report.summary.detail}")
+    elif (last := report.records[-1]).answer is None and kind_of(last) is not Kind.SECTION:
+        yield _Text("", 1, None, f"{'Not finished' if report.sections else 'No outline'}. {last.detail}".strip())
     for plan, record in report.sections:
         cited, why = (
             None if record is None else cite(record, numbering),
@@ -106,9 +128,9 @@ def _markdown(written: _Written) -> Iterator[str]:
         if text.cited is None:
             yield f"*{_escaped(text.why)}*"
             continue
-        doubts = (DOUBTS.get(one.support) if one.support else None for one in text.cited.sentences)
-        said = zip(_harmless([str(one) for one in text.cited.sentences]), doubts, strict=True)
-        yield "".join(_doubted(one, doubt) if doubt else one for one, doubt in said).strip()
+        said = text.sentences
+        texts = _harmless([str(one) for one, _ in said])
+        yield "".join(_doubted(one, doubt and f"*({doubt})*") for one, (_, doubt) in zip(texts, said, strict=True)).strip()
     if written.sources and len(written.texts) > 1:
         yield "## Sources"
     for source in written.sources:
@@ -123,8 +145,10 @@ def _markdown(written: _Written) -> Iterator[str]:
 
 def _doubted(said: str, doubt: str) -> str:
     """A sentence with its doubt behind it; of a table's row, within the last cell."""
+    if not doubt:
+        return said
     row = _ROW_END.search(said)
-    return f"{said[: row.start()]} *({doubt})*{row[0]}" if row else f"{said} *({doubt})*"
+    return f"{said[: row.start()]} {doubt}{row[0]}" if row else f"{said} {doubt}"
 
 
 def _harmless(said: Sequence[str]) -> Iterator[str]:
@@ -160,12 +184,29 @@ def as_html(records: Sequence[Trajectory]) -> str:
     return render("answer.html", title=shown[0]["title"], written=shown)
 
 
-def _shown(written: _Written) -> dict[str, Any]:
-    def said(cited: CitedAnswer | None) -> list[tuple[str, str, Any, str]]:
-        sentences = () if cited is None else cited.sentences
-        told = ((one, DOUBTS.get(one.support, "") if one.support else "") for one in sentences)
-        return [(one.before, str(one).removeprefix(one.before), one.support, doubt) for one, doubt in told]
+def _page_of(text: _Text) -> Markup:
+    """Its Markdown as HTML without images, links and HTML of the model's; a sentence that is not supported is marked."""
+    marked, opened = "", list[str]()
+    for one, doubt in text.sentences:
+        said = str(one).translate(_NO_SIGNS)
+        before, said = said[: len(one.before)], said[len(one.before) :]
+        if doubt and not _ROW_END.search(said):
+            opened.append(f'<span class="{one.support}">')
+            said = f"{_OPENS}{said}{_CLOSES}"
+        marked += before + _doubted(said, f"{_OPENS}({doubt}){_CLOSES}" if doubt else "")
+        opened += ['<em class="doubt">'] * bool(doubt)
+    tags, closing = iter(opened), list[str]()
 
+    def put(sign: re.Match[str]) -> str:
+        if sign[0] == _OPENS:
+            closing.append("</em>" if (tag := next(tags)).startswith("<em") else "</span>")
+            return tag
+        return closing.pop()
+
+    return Markup(re.sub(f"[{_OPENS}{_CLOSES}]", put, _MARKDOWN.render(clean(marked))))
+
+
+def _shown(written: _Written) -> dict[str, Any]:
     calls = [
         (
             call.name,
@@ -177,7 +218,7 @@ def _shown(written: _Written) -> dict[str, Any]:
     ]
     return {
         "title": written.title,
-        "texts": [(one, said(one.cited)) for one in written.texts],
+        "texts": [(one, _page_of(one)) for one in written.texts],
         "sources": [(one, one.link if one.url.startswith(_WEB) else "") for one in written.sources],
         "checked": written.checked,
         "calls": calls,
