@@ -224,6 +224,7 @@ def test_only_what_may_support_does_and_all_that_was_read_competes():
 
 
 QUOTED = [
+    ('According to her one "would be early rather than sorry".', Support.NOT_FOUND),
     ('Tennant said, "We would rather be late than sorry."', Support.SUPPORTED),
     ("Moira Tennant, an engineer, said: “We would rather be late than sorry.”", Support.SUPPORTED),
     ('The engineer "would rather be late than sorry".', Support.SUPPORTED),
@@ -236,6 +237,14 @@ QUOTED = [
 @pytest.mark.parametrize(("sentence", "expected"), QUOTED)
 def test_quotations(sentence: str, expected: Support):
     assert verdict(sentence) is expected
+
+
+def test_a_quotation_from_which_the_denial_is_cut_is_not_supported():
+    said = "We do not believe that the rain changed the result. Please note that the tenants may leave."
+    assert verdict('They "do not believe that the rain changed the result".', said) is Support.SUPPORTED
+    assert verdict('They do not "believe that the rain changed the result".', said) is Support.SUPPORTED
+    assert verdict('They "believe that the rain changed the result".', said) is not Support.SUPPORTED
+    assert verdict('It says "the tenants may leave".', said) is Support.SUPPORTED
 
 
 def test_a_quotation_may_be_interrupted_and_its_speaker_may_open_the_sentence():

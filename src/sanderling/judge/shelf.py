@@ -31,8 +31,10 @@ class Above:
     subjects: frozenset[str]  # names that the page begins with or has again and again: what "she" and "the company" are
 
     def has(self, item: Item) -> bool:
-        """Whether a name is there."""
-        return named(item, self.lowered) or (item.kind is Kind.NAME and item.name in self.subjects)
+        """Whether a name is there, or a number in the page's title, as in Python 2.0."""
+        if item.number is not None:
+            return item.number.unit is None and bool(re.search(rf"(?<![\w.,]){re.escape(item.shown)}(?![\w,]|\.\d)", self.name))
+        return item.name != "" and (named(item, self.lowered) or (item.kind is Kind.NAME and item.name in self.subjects))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ def windows_of(claim: Claim, shelf: Shelf) -> Iterator[Window]:
             before = 0
             continue
         beyond = sum(1 << place for place, word in enumerate(claim.words, start=least) if word in above.terms)
-        beyond |= sum(1 << place for place, item in enumerate(items) if item.name and above.has(item))
+        beyond |= sum(1 << place for place, item in enumerate(items) if above.has(item))
         led = sum(1 << place for place, item in enumerate(items) if item.name and named(item, above.lead))
         for first, one in enumerate(found):
             here = 0

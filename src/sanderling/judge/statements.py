@@ -31,6 +31,7 @@ class Statement:
     is_row: bool = False  # whether it is a row of a table, each cell with its column's name before it
 
 
+_DENYING = "not|no|never|none|neither|nor|without|cannot|nobody|nothing|unable|hardly"
 _STEM_ENDINGS = ("ation", "ition", "ment", "ness", "ing", "ied", "ion", "ive", "er", "or", "al", "ly", "ed", "e", "y")
 _SHORT_STEMS = ("ing", "ied", "ed", "e", "y")
 _LEAST_STEM = 4
@@ -44,16 +45,18 @@ much many may might must shall should thing way say said
 def stem(word: str) -> str:
     """A word without its commonest English endings: *recompiles* and *recompiling* are one."""
     word = normal(word)
+    root = word
     for ending in _STEM_ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM - (ending in _SHORT_STEMS):
-            word = word.removesuffix(ending)
+            root = word.removesuffix(ending)
             break
-    return word[:-1] if len(word) > _LEAST_STEM and word[-1] == word[-2] else word
+    if root == "not":
+        return word  # a note denies nothing
+    return root[:-1] if len(root) > _LEAST_STEM and root[-1] == root[-2] else root
 
 
 _STOP = frozenset(map(stem, [*STOP_WORDS, *_LIGHT.split(), *HONORIFICS])) | STOP_WORDS
-_DENYING = "not|no|never|none|neither|nor|without|cannot|nobody|nothing|unable|hardly"
-NEGATIONS = frozenset([*_DENYING.split("|"), "t"])  # the last of "isn't"
+NEGATIONS = frozenset(map(stem, _DENYING.removesuffix("|hardly").split("|"))) | {"t"}  # the last of "isn't"
 _OPPOSITES = """
 increase decrease,rise fall,more less,more fewer,before after,minimum maximum,least most,enable disable,enabled disabled,
 first last,true false,required optional,allow forbid,allowed forbidden,above below,higher lower,larger smaller,
@@ -175,6 +178,29 @@ def holds(statement: Statement, item: Item) -> bool:
     if item.kind in (Kind.NAME, Kind.CODE):
         return named(item, statement.lowered, statement.terms)
     return any(equal(one, item) for one in statement.items)
+
+
+_LEAST_SLIP = 5  # letters of a word in which a slip of the pen is one
+
+
+def slips_between(run: Sequence[str], wanted: Sequence[str], most: int) -> int:
+    """In how many words two runs differ; more than ``most`` where two words are different ones."""
+    differing = [(one, other) for one, other in zip(run, wanted, strict=True) if one != other]
+    return len(differing) if len(differing) <= most and all(_slip(*pair) for pair in differing) else most + 1
+
+
+def _slip(one: str, other: str) -> bool:
+    """Whether two words differ in a letter left out, doubled, changed or exchanged, but not the first."""
+    if min(len(one), len(other)) < _LEAST_SLIP or one[0] != other[0] or not (one + other).isalpha():
+        return False
+    return any(
+        one[:at] == other[:at]
+        and (
+            one[at:] in (other[at + 1 :], other[at + 1 : at + 2] + other[at : at + 1] + other[at + 2 :])
+            or one[at + 1 :] in (other[at:], other[at + 1 :])
+        )
+        for at in range(1, max(len(one), len(other)))
+    )
 
 
 _APART = re.compile(r"\s*(?:[#>*•+-]|\d+[.)]\s)|\s{4}|[A-Z][\w ]{0,30}:\s")

@@ -27,7 +27,17 @@ from itertools import combinations
 
 from sanderling.judge.items import Item, comparable, equal, is_initials, named, within
 from sanderling.judge.shelf import CONTEXT, LONGER, WINDOW, Claim, Shelf, Window, claim_of, neighbours, shelve, windows_of
-from sanderling.judge.statements import NEGATIONS, OPPOSITE, Statement, beside, holds, statements_of, stem, take_apart
+from sanderling.judge.statements import (
+    NEGATIONS,
+    OPPOSITE,
+    Statement,
+    beside,
+    holds,
+    slips_between,
+    statements_of,
+    stem,
+    take_apart,
+)
 from sanderling.tools.page_reader import PageText
 from sanderling.world.text import plain, words
 
@@ -66,7 +76,8 @@ _SAID = re.compile(  # in the middle of a quotation: ," she told us, "
     r"[,.]?[\"”]\s[^\"“”]{0,40}\b(?:said|says|told|asked|replied|wrote|added|explained|writes)\b[^\"“”]{0,40}[\"“]"
 )
 _LEAST_QUOTED = 2  # words; a single word in quotation marks is a name
-_LEAST_SLIP, _WORDS_A_SLIP = 5, 8  # letters of a word in which a slip of the pen is forgiven, once in so many words
+_CUT = 6  # words before a quotation that may deny it
+_WORDS_A_SLIP = 8  # a slip of the pen is forgiven once in so many words
 _ONLY = re.compile(r"\b(?:only|unless|except|solely|exclusively|but not|no more than|just)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;:]\s|\s[–—-]\s|\b(?:and|but|which|while|whereas|whose|who|whom|because|since|although|though)\b")
 _JOINT = re.compile(
@@ -349,11 +360,22 @@ def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf:
                 continue
             if not any(holds(one, item) for one in (said if item.name else near)):
                 lost.append(item.shown)
+        if NEGATIONS.isdisjoint(claim.said.terms):
+            lost += [f'"{quote}"' for quote in quotes if _cut_off(quote, said)]
         if not lost:
             return Finding(Support.SUPPORTED, passage, _text(said))
         if best.passage is None:
             best = Finding(Support.PARTLY, passage, _text(said), tuple(lost))
     return best
+
+
+def _cut_off(quote: str, said: Sequence[Statement]) -> bool:
+    """Whether a quotation leaves out a denial right before it in its sentence."""
+    wanted = tuple(map(stem, words(quote)))
+    places = ((one, at) for one in said for at in range(len(one.terms)) if one.terms[at : at + len(wanted)] == wanted)
+    return any(
+        one.terms[place] in NEGATIONS and one.spots[at] - one.spots[place] <= _CUT for one, at in places for place in range(at)
+    )
 
 
 @lru_cache(maxsize=1_024)
@@ -373,24 +395,4 @@ def _stands(quote: str, passage: str) -> bool:
     if found and not missed:
         return True
     runs = (terms[first : first + len(wanted)] for first in range(len(terms) - len(wanted) + 1))
-    return any(_slips(run, wanted, slips) <= slips for run in runs)
-
-
-def _slips(run: Sequence[str], wanted: Sequence[str], most: int) -> int:
-    """In how many words two runs differ; more than ``most`` where two words are different ones."""
-    differing = [(one, other) for one, other in zip(run, wanted, strict=True) if one != other]
-    return len(differing) if len(differing) <= most and all(_slip(*pair) for pair in differing) else most + 1
-
-
-def _slip(one: str, other: str) -> bool:
-    """Whether two words differ in a letter left out, doubled, changed or exchanged, but not the first."""
-    if min(len(one), len(other)) < _LEAST_SLIP or one[0] != other[0] or not (one + other).isalpha():
-        return False
-    return any(
-        one[:at] == other[:at]
-        and (
-            one[at:] in (other[at + 1 :], other[at + 1 : at + 2] + other[at : at + 1] + other[at + 2 :])
-            or one[at + 1 :] in (other[at:], other[at + 1 :])
-        )
-        for at in range(1, max(len(one), len(other)))
-    )
+    return any(slips_between(run, wanted, slips) <= slips for run in runs)
