@@ -7,9 +7,10 @@ written and judged by reading the pages, by somebody who did not know the checke
 than the page, most false ones are made of words that stand there. There are true and false quotations, numbers and names,
 plain statements, paraphrases, halves of which one part is there, and claims on what no page says. The checker was made with
 those of ``own.jsonl`` and ``real.jsonl`` (``--seen``: their figures, and every mistake); the figures of record are of
-``fresh.jsonl``, over other pages, which nobody read before the checker had met them once. Beside it in the same run, with
-thresholds fitted to the seen ones: the share of a claim's words in the best passage, the cosine of an embedding, and with
-``--judge http://host:port/v1#model`` a model that is asked about the passages that share most words with the claim.
+``fresh.jsonl``, over other pages, which nobody read before the checker had met them once; since then they are seen, too, and
+the next figures of record need other claims. Beside it in the same run, with thresholds fitted to the seen ones: the share of
+a claim's words in the best passage, the cosine of an embedding, and with ``--judge http://host:port/v1#model`` a model that is
+asked about the passages that share most words with the claim.
 """
 
 import argparse
