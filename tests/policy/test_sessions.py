@@ -17,6 +17,7 @@ from openai_server import FIELDS, call, openai_server
 from typer.testing import CliRunner
 
 from sanderling.agent.capsule import _sealed
+from sanderling.agent.journal import JournalWarning
 from sanderling.agent.session import Going, Session, find_session, home, place_in, sessions
 from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
@@ -153,6 +154,27 @@ def test_the_last_turn_is_asked_for_in_a_new_process_as_it_was(notes: Path) -> N
         run("resume")
     assert taken[-1] == taken[-2] and taken[-1]["tool_choice"] == "none" and refused == []
     assert kept()[1][0].answer == "Perhaps Ada Vell."
+
+
+def test_documents_that_change_amid_a_question_are_read_as_they_are_now(notes: Path, tmp_path: Path) -> None:
+    """By the question that goes on, and by another model over its evidence."""
+    broken: list[bool] = [True]
+    with openai_server(lambda messages: {"content": 7} if broken[0] and len(messages) > 4 else researcher(messages)) as (
+        url,
+        taken,
+        _,
+    ):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}?retries=0#m", ends=1)
+        with (notes / "kent.md").open("a") as file:
+            file.write("\nIt has nine mills.\n")
+        broken[0] = False
+        with pytest.warns(JournalWarning, match="asked something else"):
+            run("resume")
+        assert "nine mills" in str(taken[-1]["messages"])
+        run("export", "last", "--to", "capsule", "--out", tmp_path / "a.capsule")
+        assert "bit for bit" in run("replay", tmp_path / "a.capsule")
+        run("replay", tmp_path / "a.capsule", "--model", f"{url}#m")
+        assert "nine mills" in str(taken[-1]["messages"])
 
 
 def test_how_a_server_is_asked_may_change_amid_a_question(notes: Path) -> None:

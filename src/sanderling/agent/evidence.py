@@ -133,12 +133,13 @@ class Other(World):
         self.name = self.fingerprint = name
         self.page_count = len(pages)
         self.absent: list[tuple[str, str]] = []  # tool, and what it was asked for
-        self._pages = LocalWorld.in_memory(pages, name=name) if pages else None
+        newest = {page.url: page for page in pages}.values()  # a page may have changed amid a session
+        self._pages = LocalWorld.in_memory(newest, name=name) if pages else None
         self._searches: dict[str, Any] = {}
         self._visits: dict[str, Any] = {}  # those that failed
         for kept in replies:
             if kept["tool"] == "search":
-                self._searches.setdefault(_plain(kept["asked"]), kept["reply"])
+                self._searches[_plain(kept["asked"])] = kept["reply"]
             elif kept["reply"]["status"] != ToolStatus.OK:
                 self._visits.setdefault(canonical_url(kept["asked"]), kept["reply"])
 
