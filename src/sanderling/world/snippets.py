@@ -22,6 +22,7 @@ from sanderling.world.disk.pages import Listed
 from sanderling.world.text import ASCII_WORDS, WORD, Flow, flow, normal, plain, signs_beyond_ascii, word_bytes
 
 _LONGEST = 200_000  # bytes of a page that are searched
+_LONG = 4_000  # from which on the heaviest words are looked for first
 _LEAD_IN = 3  # words shown before a match whose sentence begins too far back
 _SENTENCE_SHARE = 0.25
 _UNIT = 1 << 20  # weights are counted in whole parts of one, so that sums do not depend on their order
@@ -49,16 +50,16 @@ class Source:
     page: Listed
     text: bytes  # a line break before and after
     laid_out: Flow | None  # of a short page
-    words: bytes  # of a page that has letters beyond ASCII, its `word_bytes`
+    words: bytes  # its `word_bytes`; of a long page only where it has letters beyond ASCII
 
 
 def source(page: Listed) -> Source:
     """Prepare a page."""
     text = b"".join((b"\n", page.text[:_LONGEST], b"\n"))
-    signs_only = signs_beyond_ascii(text)
-    short = len(text) - 2 < _LAID_OUT * _WIDTH
-    laid_out = flow(_shown(page, text, 1, len(text) - 1), signs_only=signs_only) if short else None
-    return Source(page, text, laid_out, b"" if short or signs_only else word_bytes(text))
+    words = b"" if len(text) > _LONG and signs_beyond_ascii(text) else word_bytes(text)
+    if len(text) - 2 < _LAID_OUT * _WIDTH:
+        return Source(page, text, flow(_shown(page, text, 1, len(text) - 1), signs_only=words.isascii()), words)
+    return Source(page, text, None, words)
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
@@ -100,7 +101,7 @@ def _stretch(page: Source, units: Mapping[str, int], width: int) -> tuple[Flow, 
     if end > _LAID_OUT * width:
         first, last = _best_place(page, units, width)
         start, end = _begin(text, max(first, 1), _BEFORE * width), _end(text, last, _AFTER * width, _TO_LINE_END * width)
-    laid_out = flow(_shown(page.page, text, start, end), signs_only=not page.words)
+    laid_out = flow(_shown(page.page, text, start, end), signs_only=page.words.isascii())
     return laid_out, text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
 
 
@@ -110,15 +111,17 @@ def _best_place(page: Source, units: Mapping[str, int], size: int) -> tuple[int,
     The heaviest words are looked for on the whole page until no window without them can be the best, the others only where a
     window with them may be.
     """
-    text, heaviest = page.text, 0
-    found = _outside(text, _not_ascii(page.words, units)) if page.words else []
-    lowered = b"" if page.words else (np.frombuffer(text, np.uint8) | _LOWER_CASE).tobytes()  # the letters, that is
+    text, words, found, heaviest = page.text, page.words, list[Match](), 0
     rest = sorted(filter(str.isascii, units), key=units.__getitem__)
+    if words:
+        found = _outside(text, _matches(words, rest) + ([] if words.isascii() else _not_ascii(words, units)))
+        rest = []
+    lowered = (np.frombuffer(text, np.uint8) | _LOWER_CASE).tobytes() if rest else b""  # the letters, that is
     left = sum(units[term] for term in rest) + _REPEAT * _MOST_REPEATS
     while rest:
         term = rest.pop()
         left -= units[term]
-        if matches := _outside(text, _on_page(page, term, lowered)):
+        if matches := _outside(text, _on_page(text, term, lowered)):
             found += matches
             heaviest = max(heaviest, units[term])
         if rest and heaviest > left:
@@ -127,27 +130,27 @@ def _best_place(page: Source, units: Mapping[str, int], size: int) -> tuple[int,
             least = max(windows)[0] - left
             near = [begin for worth, begin, _, _ in windows if worth >= least]
             if len(near) * _CROWDED * size < len(text):
-                found = _near(page, rest, found, near, size)
+                found = _near(text, rest, found, near, size)
                 break
     found.sort()
     return _best(_windows(found, units, size, [place for place, _ in found]))[2:]
 
 
-def _on_page(page: Source, term: str, lowered: bytes) -> list[Match]:
+def _on_page(text: bytes, term: str, lowered: bytes) -> list[Match]:
     """The matches of an ASCII term on a page."""
     begins, forms = _forms(term)
-    if page.words or len(begins) <= 4:  # the beginning of a short word is in the middle of too many others
-        return _matches(page.words or page.text.translate(ASCII_WORDS), [term])
+    if len(begins) <= 4:  # the beginning of a short word is in the middle of too many others
+        return _matches(text.translate(ASCII_WORDS), [term])
     begins, longest, found = begins[1:], len(forms[-1]), list[Match]()
     place = lowered.find(begins)
     while place >= 0:
-        if page.text[place - 1 : place + longest].translate(ASCII_WORDS).startswith(forms):
+        if text[place - 1 : place + longest].translate(ASCII_WORDS).startswith(forms):
             found.append((place, term))
         place = lowered.find(begins, place + len(begins))
     return found
 
 
-def _near(page: Source, terms: Collection[str], found: list[Match], places: Sequence[int], size: int) -> list[Match]:
+def _near(text: bytes, terms: Collection[str], found: list[Match], places: Sequence[int], size: int) -> list[Match]:
     """The matches of ASCII terms, and those found of others, in windows of so many bytes that have some place in them."""
     longest = size + max(map(len, terms)) + 4
     stretches: list[tuple[int, int]] = []
@@ -158,8 +161,8 @@ def _near(page: Source, terms: Collection[str], found: list[Match], places: Sequ
         stretches.append((start, place + longest))
     near: list[Match] = []
     for start, end in stretches:
-        words = page.words[start:end] or page.text[start:end].translate(ASCII_WORDS)
-        near += _outside(page.text, [(start + at, term) for at, term in _matches(words, terms)])
+        words = text[start:end].translate(ASCII_WORDS)
+        near += _outside(text, [(start + at, term) for at, term in _matches(words, terms)])
         near += found[bisect_left(found, (start, "")) : bisect_left(found, (end, ""))]
     return near
 
