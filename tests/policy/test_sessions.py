@@ -102,7 +102,10 @@ def test_a_further_question_appends_to_what_was_said(asked: tuple[str, list[dict
     assert ends[1][-1]["content"] == SECOND and taken[3]["tools"] == taken[2]["tools"]
     numbers = [passage.number for node in second.branch() for event in node.events for passage in event.passages]
     assert numbers == [1, 2, 3] and second.own()[0].kind is NodeKind.QUESTION
-    assert [(one.text, one.tokens > 0, one.is_open) for one in session.asked()] == [(FIRST, True, False), (SECOND, True, False)]
+    assert [(one.text, one.tokens > 0, one.is_open) for one in session.questions()] == [
+        (FIRST, True, False),
+        (SECOND, True, False),
+    ]
 
 
 def test_what_is_kept_is_listed_and_shown(asked: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
@@ -217,7 +220,7 @@ def test_what_another_process_asked_meanwhile_is_not_passed_over(
     monkeypatch.setattr("sanderling.cli.ask.place_in", late)
     with pytest.raises(UserError, match="has asked on in session"):
         run("ask", "--continue", "And when?")
-    assert [one.text for one in kept()[0].asked()] == [FIRST, SECOND, "And where?"]
+    assert [one.text for one in kept()[0].questions()] == [FIRST, SECOND, "And where?"]
 
 
 def test_nothing_is_kept_where_nobody_wants_it(notes: Path) -> None:
@@ -281,7 +284,7 @@ def test_a_command_killed_behind_its_answer_asks_nothing_again(notes: Path, tmp_
         asked = len(taken)
         run(*command)
         assert len(taken) == asked
-    assert list(TrajectoryStore(out)) == [record] == session.records() and len(session.asked()) == 1
+    assert list(TrajectoryStore(out)) == [record] == session.records() and len(session.questions()) == 1
     assert [path.name for path in tmp_path.glob("a.jsonl*")] == ["a.jsonl"]
 
 

@@ -81,7 +81,7 @@ class Capsule:
 
 def write_capsule(session: Conversation, path: Path) -> dict[str, Any]:
     """Put a session whose questions have all ended into one file; returns its manifest. Raises UserError."""
-    asked = session.asked()
+    asked = session.questions()
     if asked[-1].is_open:
         raise UserError(f"Session {session.id} has not ended: run sanderling resume {session.id} first.")
     records = session.records()

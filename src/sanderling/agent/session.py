@@ -83,7 +83,7 @@ class Session:
     def id(self) -> str:
         return self.directory.name
 
-    def asked(self) -> list[Asked]:
+    def questions(self) -> list[Asked]:
         """Its questions, in order; none where its maker was killed at once. Raises UserError."""
         try:
             with reading(self.directory) as tables:
@@ -95,11 +95,11 @@ class Session:
 
     def records(self) -> list[Trajectory]:
         """The record of each question that has one."""
-        return list(records(self.directory)) if self.asked() else []
+        return list(records(self.directory)) if self.questions() else []
 
-    def before(self, id: str) -> Trajectory | None:
-        """The record that the next question, or the one with this id, follows."""
-        ids = [one.id for one in self.asked()]
+    def before(self, id: str = "") -> Trajectory | None:
+        """The record that a question follows; without an id, the next one."""
+        ids = [one.id for one in self.questions()]
         number = ids.index(id) if id in ids else len(ids)
         with reading(self.directory) as tables:
             return tables(RECORDS)[0].record(ids[number - 1]) if number else None
@@ -140,7 +140,7 @@ def sessions() -> list[tuple[Session, list[Asked]]]:
     kept: list[tuple[Session, list[Asked]]] = []
     for path in home().iterdir() if home().is_dir() else ():
         try:
-            kept += [(Session(path), asked)] if (asked := Session(path).asked()) else []
+            kept += [(Session(path), asked)] if (asked := Session(path).questions()) else []
         except UserError as error:  # one of them does not hide the others
             warnings.warn(f"{error} It is left out.", stacklevel=2)
     return sorted(kept, key=lambda one: one[1][-1].at, reverse=True)
@@ -174,7 +174,7 @@ class Going:
     spent: Spent = NOTHING  # by the questions before it
     reasoning_field: str = ""  # where the model's server gave its reasoning
 
-    def asked(self, id: str, text: str, settings: str, report: str = "") -> Asked:
+    def to_keep(self, id: str, text: str, settings: str, report: str = "") -> Asked:
         """The question as it is kept."""
         spent = (self.spent.tokens, self.spent.cost)
         now = datetime.datetime.now().astimezone()
@@ -183,12 +183,12 @@ class Going:
 
 def place_in(session: Session | None) -> Going:
     """Where the next question of a session stands."""
-    if session is None or not (asked := session.asked()):
+    if session is None or not (asked := session.questions()):
         return Going()
     field = session.reasoning_field([one.id for one in asked])
     if asked[-1].is_open:
         return Going(asked[-1].id, session.before(asked[-1].id), Spent(*asked[-1].spent_before), field)
-    return Going("", session.before(""), session.spent(), field)
+    return Going("", session.before(), session.spent(), field)
 
 
 @dataclass(frozen=True)

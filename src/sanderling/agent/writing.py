@@ -5,7 +5,7 @@ until nothing important is missing. Each part is a question of one conversation,
 and a report is kept, resumed and replayed like any session. What comes next depends on the records alone:
 
     while (part := next_part(question, records)) is not None:
-        records.append(await agent.run(part.asked(), before=records[-1] if records else None))
+        records.append(await agent.run(part.to_question(), before=records[-1] if records else None))
 """
 
 import re
@@ -92,7 +92,7 @@ class Part:
     heading: str = ""
     under: str = ""
 
-    def asked(self) -> Question:
+    def to_question(self) -> Question:
         about = {key: value for key, value in asdict(self).items() if key != "text"}
         return Question(id=f"ask-{question_id(self.text)[:12]}", text=self.text, meta={REPORT: about})
 

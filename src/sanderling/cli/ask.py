@@ -108,7 +108,7 @@ def ask(
     if not question.strip():
         raise UserError("The question is empty: write what you want to know.")
     if session is not None:
-        last = session.asked()[-1]
+        last = session.questions()[-1]
         if last.is_open and last.text != question:
             raise UserError(
                 f"Session {session.id} has not answered {last.text!r} yet: run sanderling resume {session.id} first."
@@ -120,7 +120,7 @@ def _as_before(session: Session, file: Path | None, sets: list[str] | None, give
     """A session's settings, with what is given over them; a further question writes no file unless it is told to."""
     if file is not None:
         raise UserError("--continue has its settings from the session: leave --config out.")
-    last = session.asked()[-1]
+    last = session.questions()[-1]
     origin = f"session {session.id}"
     kept = load_config(AskConfig, last.settings, origin).model_copy(update={"out": None, "record": None, "report": None})
     here = {key: [one.absolute() for one in value] if isinstance(value, list) else value for key, value in given.items()}
@@ -136,7 +136,7 @@ def _as_before(session: Session, file: Path | None, sets: list[str] | None, give
 
 def run_ask(question: str, config: AskConfig, session: Session | None = None) -> None:
     """Ask, or go on with the last question of a session or after it, and end as the command does."""
-    with nullcontext() if session is None else _in_folder(session.asked()[-1].folder):
+    with nullcontext() if session is None else _in_folder(session.questions()[-1].folder):
         store = None if config.out is None else TrajectoryStore(config.out)
         if store is not None:
             store.prepare()  # a place that cannot be written is told before the work, not after it
@@ -180,7 +180,7 @@ async def _ask(
     spent, seconds = going.spent, 0.0
     if config.report:  # all its parts are one answer
         spent, seconds = NOTHING, 0.0 if session is None else session.seconds()
-    tokens, cost = budget.max_tokens, budget.max_cost
+    tokens, cost = budget.max_tokens, budget.max_cost  # for this answer: the ledger counts the whole session
     most = {"max_tokens": tokens and tokens + spent.tokens, "max_cost": cost and cost + spent.cost}
     spending, evidence, outgoing = Spending(None, budget.model_copy(update=most)), Evidence(), list[Outgoing]()
     how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "notice": tell}
@@ -188,8 +188,8 @@ async def _ask(
     async with opened_agent(config.agent, **how) as agent:
         spend = Spend(limits, spending.ledger, agent.clock, prices, agent.profile.sampling.max_tokens, spent, seconds)
         identity, finish = journal_identity(config.agent, agent), Finish()
-        how = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "finish": finish}
-        kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **how)
+        each = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "finish": finish}
+        kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **each)
         if config.report is not None:
             session = session or new_session()
             records = await _report(question, config.report, session, kept, finish, console)
@@ -201,7 +201,7 @@ async def _ask(
                 records = [await kept(as_question(question), session, replace(going, id=id))]
             else:
                 with nullcontext() if link is None else Journal(link, identity) as journal:
-                    records = [await research(as_question(question), agent, journal=journal, id=id, **how)]
+                    records = [await research(as_question(question), agent, journal=journal, id=id, **each)]
             if store is not None and link is not None:
                 store.append(records[0])
                 if records[0].ending is not None and records[0].ending.scored:
@@ -210,7 +210,7 @@ async def _ask(
     for one in outgoing:
         tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(' '.join(one.text.split()))}")
     if session is not None:
-        more = "go on with sanderling resume" if going_on(session.asked()) else "ask on with --continue"
+        more = "go on with sanderling resume" if going_on(session.questions()) else "ask on with --continue"
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")
     return records[-1]
 
@@ -228,10 +228,10 @@ async def _kept(
     is_unfinished: Callable[[Trajectory], bool] = lambda record: False,
     **how: Any,
 ) -> Trajectory:
-    """Research a question as the next one of a session, or go on with one; ``is_unfinished``: after it, its report is."""
+    """Research a question as the next one of a session, or go on with one. ``is_unfinished``: whether its report needs more."""
     id = going.id or episode_id(question.text, agent, config.agent.seed, going.before)
     report = question.meta.get(REPORT, {}).get("question", "")
-    asked = going.asked(id, question.text, to_toml(config), report)
+    asked = going.to_keep(id, question.text, to_toml(config), report)
     if going.reasoning_field:
         tell_reasoning_field(agent.policy, going.reasoning_field)
     with keeping(session, going, asked, agent, identity, evidence, ledger) as keep:
@@ -260,7 +260,7 @@ async def _report(
 
         told = part.heading or ("outline" if part.kind is Kind.OUTLINE else first_line(part.text))
         console.rule(Text(visible(told), style="bold"), characters="━")
-        done = await kept(part.asked(), session, place_in(session), is_unfinished=is_unfinished)
+        done = await kept(part.to_question(), session, place_in(session), is_unfinished=is_unfinished)
         records = [*records, done]
         with or_cannot(f"write {path}", f"then sanderling resume {session.id} --set report=FILE goes on"):
             replace_file(path, as_written(records, path.suffix))

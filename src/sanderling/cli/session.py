@@ -79,7 +79,7 @@ def show_record(
                 asked = "  ".join(map(brief, call.arguments.values()))
                 console.print(Text(f"→ {brief(call.name)}  {asked}", style="dim"), soft_wrap=True)
         shown_answer(record, console)
-    if (last := going_on(session.asked())) is not None:
+    if (last := going_on(session.questions())) is not None:
         console.print(Text(f"{visible(last.told)}\nnot ended: go on with sanderling resume {session.id}", style="yellow"))
 
 
@@ -91,13 +91,13 @@ def resume(
     """Go on with a question that was interrupted: nothing finished is done again."""
     if name:
         session = find_session(name)
-        if going_on(session.asked()) is None:
+        if going_on(session.questions()) is None:
             raise UserError(f"Session {session.id} has ended: sanderling show {session.id} prints it, ask --continue asks on.")
     else:
         session = next((session for session, asked in sessions() if going_on(asked)), None)
         if session is None:
             raise UserError("Every question that is kept has ended: sanderling history lists them.")
-    last = going_on(session.asked())
+    last = going_on(session.questions())
     assert last is not None
     origin = f"session {session.id}"
     config = or_help(lambda sets: load_config(AskConfig, last.settings, origin, sets, {"spend": spend}), sets)
