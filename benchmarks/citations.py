@@ -65,7 +65,7 @@ def read_claims(packages: Path) -> list[dict[str, Any]]:
     for claim in claims:
         place = claim.get("path") or claim["document"]
         if place not in known:
-            file = packages / place if "path" in claim else HERE / "documents" / place
+            file = (packages / place if "path" in claim else HERE / "documents" / place).resolve()
             page = FolderSource(file.parent).read(file)
             assert not isinstance(page, Skipped), page
             passages = paragraphs(page.text)

@@ -276,3 +276,21 @@ def test_statements_are_taken_apart():
     assert vera.group == halm.group != dirk.group and vera.row == halm.row == dirk.row and tonnes.hedge == "least"
     assert found.content == {"cost", "least"}
     assert stem("recompiles") == stem("recompiling") != stem("companies")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "verdict"),
+    [
+        ("Ada Vell founded Kent in 1803.", Support.SUPPORTED),  # in the other voice, names stand in another order
+        ("In 1803, Ada Vell founded Kent on the river Quoll.", Support.SUPPORTED),
+        ("Kent has 12 cathedrals.", Support.PARTLY),  # a day is no count, and nobody spoke of cathedrals
+        ("There are 12 mosques in Kent.", Support.PARTLY),
+        ("Ada Vell was born in 1803.", Support.PARTLY),
+    ],
+)
+def test_a_number_beside_a_name_is_no_claim_by_itself(sentence: str, verdict: Support) -> None:
+    passages = [
+        "Kent was founded by Ada Vell in 1803, on the north bank of the river Quoll.",
+        "12 March 2023: we walked along the river in Kent.",
+    ]
+    assert support(sentence, passages, ["Kent", "Diary"]).support is verdict

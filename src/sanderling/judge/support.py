@@ -78,6 +78,7 @@ _SAID = re.compile(  # in the middle of a quotation: ," she told us, "
 _LEAST_QUOTED = 2  # words; a single word in quotation marks is a name
 _CUT = 6  # words before a quotation that may deny it
 _WORDS_A_SLIP = 8  # a slip of the pen is forgiven once in so many words
+_BY = re.compile(r"\bby\b", re.IGNORECASE)
 _ONLY = re.compile(r"\b(?:only|unless|except|solely|exclusively|but not|no more than|just)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;:]\s|\s[–—-]\s|\b(?:and|but|which|while|whereas|whose|who|whom|because|since|although|though)\b")
 _JOINT = re.compile(
@@ -291,7 +292,9 @@ def _denied_anew(claim: Statement, said: Sequence[Statement]) -> bool:
 
 
 def _exchanged(claim: Statement, one: Statement) -> bool:
-    """Whether the same names stand in another order, and are not merely listed."""
+    """Whether the same names stand in another order, and are not merely listed; in the other voice they have to."""
+    if bool(_BY.search(claim.text)) != bool(_BY.search(one.text)):
+        return False
     there = {item.name: item for item in reversed(_every(one)) if item.name}
     asked = {item.name: item for item in reversed(_every(claim)) if item.name in there}
     return any(
@@ -309,10 +312,11 @@ def _every(statement: Statement) -> list[Item]:
 
 
 def _alone(claim: Claim, best: Window) -> bool:
-    """Whether no more than one item is there, with few of the other words."""
+    """Whether no more than one item is there with few of the other words, or a number, which is soon met, with none."""
     groups = {item.group for place, item in enumerate(claim.said.items) if (best.here | best.led) >> place & 1}
     beside = sum(best.here >> place & 1 for place in range(len(claim.said.items), len(claim.weights)))
-    return len(groups) < 2 and beside < _ALONE * len(claim.words)
+    counts = bool(claim.words) and any(not item.name for item in claim.said.items)
+    return (counts and not beside) or (len(groups) < 2 and beside < _ALONE * len(claim.words))
 
 
 def _turned(claim: Claim, said: Sequence[Statement]) -> bool:
