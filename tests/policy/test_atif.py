@@ -11,6 +11,8 @@ from test_sessions import FIRST, SECOND, researcher, run
 import sanderling
 from sanderling.agent.session import find_session
 from sanderling.core.errors import UserError
+from sanderling.core.record import Trajectory
+from sanderling.runs.jsonl import TrajectoryStore
 
 TINY = Path(sanderling.__file__).parent / "recipes" / "assets" / "tiny-sft"
 
@@ -80,3 +82,12 @@ def test_a_file_of_several_becomes_a_folder(notes: Path, tmp_path: Path) -> None
     assert all(map(follows_the_rules, found))
     with pytest.raises(UserError, match="is no session: a capsule is made of one"):
         run("export", tmp_path / "a.jsonl", "--to", "capsule")
+
+
+def test_a_record_without_a_word_has_its_question(tmp_path: Path) -> None:
+    about = {"id": "a", "profile": "tiny", "model": "m", "world": "w", "seeds": {}, "seconds": 0.0, "leaf": None}
+    record = about | {"question": {"id": "q", "text": FIRST}, "nodes": [], "ending": "policy_outage", "answer": None}
+    TrajectoryStore(tmp_path / "a.jsonl").append(Trajectory.model_validate(record))
+    run("export", tmp_path / "a.jsonl", "--to", "atif", "--out", tmp_path / "a.json")
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert follows_the_rules(document) and [step["message"] for step in document["steps"]] == [FIRST]

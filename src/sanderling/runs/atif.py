@@ -32,6 +32,7 @@ def as_atif(trajectory: Trajectory, session: str = "") -> dict[str, Any]:
             continue
         step = {"step_id": len(steps) + 1, "source": _SOURCES[node.role], **_said(node)}
         steps.append(step | _given(is_copied_context=at < copied or None))
+    steps = steps or [{"step_id": 1, "source": "user", "message": trajectory.question.text}]  # there is at least one
     turns = list(trajectory.turns())
     about = {
         "question": trajectory.question.model_dump(mode="json"),
