@@ -371,18 +371,21 @@ def test_device_and_precision_are_of_a_model_that_is_here(tmp_path: Path) -> Non
 
 async def test_research_on_a_past_day(tmp_path: Path) -> None:
     """The prompt has the day, and what is dated later is in no list and cannot be read; what has no date stays."""
-    dates = {"old": "2019-05-01", "new": "Mar 5, 2024", "same": "4 March 2024", "undated": ""}
+    dates = {"old": "2019-05-01", "new": "Mar 5, 2024", "same": "4 March 2024", "undated": "", "either": "12/1/2024"}
+    later = ("31.12.2024", "12/31/2024", "2024/12/31", "2024年12月31日", "5th of March 2024", "March 5th, 2024")
+    dates |= {f"later{place}": date for place, date in enumerate(later)}
     text = "# A river\n\nThe river rises in the hills."
     pages = [Page(url=f"https://w.example/{name}", title=name, text=text, date=date) for name, date in dates.items()]
     build_world(tmp_path / "w", pages, name="rivers", source="test")
     given = {"model": "http://127.0.0.1:1/v1#m", "worlds": [tmp_path / "w"], "as_of": "2024-03-04"}
     config = AgentConfig.model_validate(given)
     read_it = '<tool_call>{"name": "visit", "arguments": {"url": ["https://w.example/new"]}}</tool_call>'
-    policy = in_order([call("river"), f"<think>\nx</think>{read_it}", "<think>\nx</think><answer>no</answer>"])
+    read_it = f"<think>\nx</think>{read_it}"  # first as a link leads there, before any list
+    policy = in_order([read_it, call("river"), "<think>\nx</think><answer>no</answer>"])
     async with opened_agent(config, policy=policy) as agent:
         done = await agent.run(Question(id="q", text="Which?"))
-    listed, read = [node for node in done.branch() if node.kind is NodeKind.OBSERVATION]
-    assert {url.rpartition("/")[2] for url in listed.events[0].provenance} == {"old", "same", "undated"}
+    read, listed = [node for node in done.branch() if node.kind is NodeKind.OBSERVATION]
+    assert {url.rpartition("/")[2] for url in listed.events[0].provenance} == {"old", "same", "undated", "either"}
     assert read.events[0].status is ToolStatus.NOT_FOUND and agent.clock.today().isoformat() == "2024-03-04"
 
 

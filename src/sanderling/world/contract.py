@@ -54,7 +54,8 @@ class VisitReply:
     """The passages of one page that serve a goal, or a part of the page in page order.
 
     ``part``: from 1; 0: passages chosen for the goal; past ``parts``: there is no such part. ``summary``: from a model that
-    read it (`tools.page_reader`). ``moved``: where redirections led in the end; empty: a stored page.
+    read it (`tools.page_reader`). ``moved``: where redirections led in the end; empty: a stored page. ``date``: as the page
+    gives it.
     """
 
     url: str
@@ -66,6 +67,7 @@ class VisitReply:
     parts: int = 1
     summary: str = ""
     moved: str = field(default="", compare=False)
+    date: str = field(default="", compare=False)
 
 
 def missing(url: str, latency_s: float = 0.0) -> VisitReply:

@@ -53,9 +53,12 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _NAMED = rf"(?:{'|'.join(_MONTHS)})[a-z]*\.?"
+_YEAR = r"(?:1[5-9]|20)\d\d"
 _DAY = re.compile(
-    r"(?P<year>\b(?:1[5-9]|20)\d\d)(?:-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>[0-3]\d))?)?(?!\d)"
-    rf"|\b(?:(?P<before>[0-3]?\d)\.? )?(?P<name>{_NAMED})(?: (?P<after>[0-3]?\d),?)? (?P<spelt>(?:1[5-9]|20)\d\d)\b",
+    rf"(?P<year>\b{_YEAR})(?:[-/.年](?P<month>0?[1-9]|1[0-2])(?:[-/.月](?P<day>[0-3]?\d))?)?(?!\d)"
+    rf"|\b(?P<one>[0-3]?\d)[-/.](?P<two>[0-3]?\d)[-/.](?P<last>{_YEAR})\b"
+    rf"|\b(?:(?P<before>[0-3]?\d)(?:\.|st|nd|rd|th)? (?:of )?)?(?P<name>{_NAMED})(?: (?P<after>[0-3]?\d)(?:st|nd|rd|th)?,?)?"
+    rf" (?P<spelt>{_YEAR})\b",
     re.IGNORECASE,
 )
 
@@ -279,17 +282,22 @@ class AsOfWorld(Filter):
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         if canonical_url(page_address(url)) in self._later:
             return missing(url)
-        return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+        reply = await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
+        later = (on := day_of(reply.date)) is not None and on > self._day
+        return missing(url) if later or canonical_url(page_address(reply.moved or url)) in self._later else reply
 
 
 def day_of(text: str) -> datetime.date | None:
-    """The first day that a date as pages give it may mean: ``2024-03-05``, ``Mar 5, 2024``, ``5 March 2024``, ``2024``."""
+    """The first day that a date as pages give it may mean: ``2024-03-05``, ``Mar 5, 2024``, ``5.3.2024``, ``2024``."""
     found = _DAY.search(text)
     if found is None:
         return None
-    year, name = int(found["year"] or found["spelt"]), (found["name"] or "")[:3].casefold()
+    year, name = int(found["year"] or found["last"] or found["spelt"]), (found["name"] or "")[:3].casefold()
     named = _MONTHS.index(name) + 1 if name else 1
     month, day = int(found["month"] or named), int(found["day"] or found["before"] or found["after"] or 1)
+    if found["last"]:  # which of the two is the month differs by country
+        one, two = int(found["one"]), int(found["two"])
+        month, day = min(((m, d) for m, d in ((one, two), (two, one)) if 1 <= m <= 12), default=(1, 1))
     return datetime.date(year, month, min(day or 1, monthrange(year, month)[1]))
 
 

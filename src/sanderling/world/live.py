@@ -146,7 +146,7 @@ class LiveWeb(World):
             return replace(page, url=asked)
         found = await asyncio.to_thread(read_page, page.text, goal, asked_part(url), max_words)
         status = ToolStatus.OK if found.part <= found.parts else ToolStatus.NOT_FOUND
-        return VisitReply(asked, page.title, found.text, status, part=found.part, parts=found.parts, moved=page.url)
+        return replace(page, url=asked, text=found.text, status=status, part=found.part, parts=found.parts, moved=page.url)
 
     async def page(self, url: str) -> VisitReply:
         """One page, of at most `LONGEST_PAGE` characters; its ``url`` is the one after redirections. Raises OutageError."""
@@ -170,7 +170,7 @@ class LiveWeb(World):
         where = _text(data.get("url")) or url
         if where != url and (refusal := await self._refusal(where)):
             return VisitReply(url, "", "", refusal)
-        return VisitReply(where, _text(data.get("title"))[:LONGEST_PAGE], text)
+        return VisitReply(where, _text(data.get("title"))[:LONGEST_PAGE], text, date=_text(data.get("publishedTime"))[:100])
 
     async def _refusal(self, url: str) -> ToolStatus | None:
         """Why an address is not read: it is not public, or nobody says in time whether it is."""

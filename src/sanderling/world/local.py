@@ -107,7 +107,7 @@ class LocalWorld(World):
             found = read_page(page.text, goal, asked_part(url), max(max_words, 1))
             if found.part > found.parts:
                 return VisitReply(page.url, title, "", ToolStatus.NOT_FOUND, part=found.part, parts=found.parts)
-            reply = VisitReply(url=page.url, title=title, text=found.text, part=found.part, parts=found.parts)
+            reply = VisitReply(page.url, title, found.text, part=found.part, parts=found.parts, date=_cut_short(page.date))
             return without_hidden(reply, masked.__contains__) if masked else reply
 
         return await self._computed(reply)
