@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from sanderling.core.record import Question, Trajectory, question_id
+from sanderling.core.record import REPORT, Question, Trajectory, question_id
 from sanderling.core.types import Ending
 
-REPORT = "report"
-"""Where a question's ``meta`` says which part of a report it asks for."""
 SECTIONS, ROUNDS, FURTHER = 6, 2, 2  # most sections of an outline; times the draft is looked through; sections each adds
 
 _OUTLINE = """\

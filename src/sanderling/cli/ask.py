@@ -33,7 +33,6 @@ from sanderling.agent.opening import AskConfig, journal_identity, opened_agent, 
 from sanderling.agent.session import LAST, Going, Session, find_session, going_on, is_session, keeping, new_session, place_in
 from sanderling.agent.spend import Limits, Spend, receipt
 from sanderling.agent.turns import Finish
-from sanderling.agent.writing import REPORT, Kind, kind_of, next_part
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.options import RUN, argument, option, or_help, settings
@@ -41,7 +40,7 @@ from sanderling.core.chat import unwrap
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.observations import read_observation
-from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
+from sanderling.core.record import REPORT, NodeKind, Question, Seeds, Trajectory
 from sanderling.core.text import counted_as, visible
 from sanderling.core.types import BudgetSpentError, Ending, ToolStatus
 from sanderling.judge.citations import DOUBTS, CitedAnswer, cite, found_so_far
@@ -249,6 +248,7 @@ async def _report(
     console: Console,
 ) -> list[Trajectory]:
     """Write a report from where it stands, until it is complete, or ``finish`` is set; the file has what is finished."""
+    from sanderling.agent.writing import Kind, next_part
     from sanderling.judge.written import as_written  # brings the templates, which answers do without
 
     records = session.records()
@@ -460,7 +460,11 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
     turns = sum(node.kind is NodeKind.TURN and not node.rejected for node in trajectory.own())
     ending = trajectory.ending or Ending.CANCELLED
     tail = f"{ending.value.replace('_', ' ')} · {counted_as(turns, 'turn')} · {trajectory.seconds:.1f} s"
-    part = kind_of(trajectory)
+    part = None
+    if REPORT in trajectory.question.meta:
+        from sanderling.agent.writing import kind_of  # which answers do without
+
+        part = kind_of(trajectory)
     planned = trajectory.answer if part is not None and not part.is_read else None  # there is nothing to check
     cited = None if planned is not None else cite(trajectory)
     body = (

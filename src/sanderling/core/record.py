@@ -21,6 +21,8 @@ from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 SCHEMA_VERSION = 2  # 2 adds what a turn took to its node; records of 1 are read as they are
 
 
+REPORT = "report"
+"""Where a question's ``meta`` says which part of a report it asks for (`agent.writing`)."""
 FOLLOWS = "follows"
 """Where a trajectory's ``meta`` names the one whose main branch it begins with: its ``id``, and how many ``nodes`` that is."""
 
