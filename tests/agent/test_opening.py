@@ -29,8 +29,9 @@ from sanderling.agent.opening import (
     stop_on_interrupt,
 )
 from sanderling.agent.places import PlaceConfig, ReaderConfig, opened_places, opened_reader
-from sanderling.cli.ask import Watcher, as_question, ask, research
+from sanderling.cli.ask import as_question, ask, research
 from sanderling.cli.main import build_app
+from sanderling.cli.showing import Watcher
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY

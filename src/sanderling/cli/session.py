@@ -18,8 +18,9 @@ from sanderling.agent.opening import AskConfig, fitted
 from sanderling.agent.session import LAST, Session, find_session, going_on, home, sessions
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
-from sanderling.cli.ask import brief, first_line, research, run_ask, shown_answer
+from sanderling.cli.ask import research, run_ask
 from sanderling.cli.options import RUN, argument, option, or_help, show, table
+from sanderling.cli.showing import brief, first_line, shown_answer
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
