@@ -13,7 +13,6 @@ from sanderling.agent.transcript import Transcript
 from sanderling.agent.turns import CallBook, Finish, Verdict, allow, judge_turn, run_calls, unless_stopped
 from sanderling.core.chat import BETWEEN_RESULTS, ChatRenderer
 from sanderling.core.errors import UserError
-from sanderling.core.general import parse_general
 from sanderling.core.parse import MAX_CALLS, ParsedTurn, ParseProblem, explain, parse_turn
 from sanderling.core.profiles import Profile, render_system
 from sanderling.core.record import FOLLOWS, NodeKind, Question, Seeds, ToolEvent, Trajectory
@@ -257,16 +256,18 @@ class Episode:
         self._emit(TurnSampled(key.turn, key.retry, completion.prompt_tokens, sampled_tokens(completion), seconds))
         return completion, self._read(completion.text, last=forced or self._malformed_in_row > 0), seconds
 
-    def _read(self, text: str, *, last: bool) -> ParsedTurn:
+    def _read(self, text: str, *, last: bool, general: bool = False) -> ParsedTurn:
         """What a turn means; ``last``: a general model was told that prose will be its answer."""
-        if self._profile.general:
+        if general or self._profile.general:
+            from sanderling.core.general import parse_general  # which trained models do without
+
             return parse_general(text, self._specs, self._profile.tools, last=last, passages=self._passages)
         return parse_turn(text, think_open=self._think_open, names=self._profile.tools)
 
     def _unreadable(self, text: str, parsed: ParsedTurn) -> str:
         """Why an episode of unreadable turns ends, and with which profile it would not."""
         told = f"{self._malformed_in_row} turns in a row could not be read. {explain(parsed.problems)}"
-        if not self._profile.general and parse_general(text, self._specs, self._profile.tools, last=True).actionable:
+        if not self._profile.general and self._read(text, last=True, general=True).actionable:
             told += f" They are no turns of a model of {self._profile.name}, but a general model's: use --profile general."
         return told
 
