@@ -40,3 +40,16 @@ def places_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     own = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str(own / f"cache-{next(_NUMBERS)}"))
     monkeypatch.setenv("XDG_DATA_HOME", str(own / f"data-{next(_NUMBERS)}"))
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """A folder of two documents on made-up towns."""
+    place = tmp_path / "notes"
+    place.mkdir()
+    (place / "kent.md").write_text(
+        "# Kent\n\nKent was founded by Ada Vell in 1803, on the north bank of the river Quoll.\n\n"
+        "The town has had a lighthouse since 1851, built by her grandson Tom Vell after the flood.\n"
+    )
+    (place / "eden.md").write_text("# Eden\n\nEden lies forty miles south of Kent and was founded by settlers in 1820.\n")
+    return place

@@ -19,6 +19,7 @@ from openai_server import call, openai_server
 from scripted_server import Quiet, listening, plain
 from typer.testing import CliRunner
 
+from sanderling.agent.capsule import open_capsule
 from sanderling.agent.session import find_session
 from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
@@ -398,6 +399,28 @@ def test_what_was_read_for_an_earlier_question_stays_private(
         run("ask", "What is told?", "--docs", notes, "--model", f"{url}#m", *options)
         told = run("ask", "--continue", "What does the web say?")
     assert asked == [] and f"held back: search {SECRET}" in told and "Not sent to the web" in results(taken[-1]["messages"])
+
+
+def test_what_was_listed_for_an_earlier_question_stays_private(
+    notes: Path, web: tuple[list[object], list[dict[str, Any]]]
+) -> None:
+    options, asked = web
+    told = steps(search("Kent"), answer("Seen."), search(SECRET), answer("x"))
+    with openai_server(told) as (url, taken, _):
+        run("ask", "What is told?", "--docs", notes, "--model", f"{url}#m", *options, "--set", "agent.prefer=docs")
+        assert "Ada Vell in 1803" in results(taken[1]["messages"])  # in a snippet
+        run("ask", "--continue", "What does the web say?", "--set", "agent.prefer=web")
+    assert asked == [] and "Not sent to the web" in results(taken[-1]["messages"])
+
+
+def test_of_a_page_that_was_read_in_part_a_capsule_has_all(notes: Path, tmp_path: Path) -> None:
+    (notes / "long.md").write_text("# Long\n\n" + "\n\n".join(f"Line {n} tells of mills and tides." for n in range(2_000)))
+    with openai_server(steps(visit("local://notes/long.md"), answer("x"))) as (url, taken, _):
+        run("ask", "What is told?", "--docs", notes, "--model", f"{url}#m")
+        assert "Line 1999 tells" not in results(taken[-1]["messages"])
+    run("export", "last", "--out", tmp_path / "a.capsule")
+    (page,) = open_capsule(tmp_path / "a.capsule").pages
+    assert page.text.endswith("Line 1999 tells of mills and tides.") and page.text.count("\n\n") == 2_000
 
 
 def test_what_was_read_before_an_outage_stays_private(notes: Path, web: tuple[list[object], list[dict[str, Any]]]) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from openai_server import openai_server
 from test_sessions import FIRST, SECOND, researcher, run
+from typer.testing import CliRunner
 
 import sanderling
 from sanderling.agent.session import find_session
+from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Trajectory
 from sanderling.runs.jsonl import TrajectoryStore
@@ -31,17 +33,6 @@ def follows_the_rules(document: dict[str, Any]) -> bool:
     return document["final_metrics"]["total_steps"] == len(document["steps"])
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    place = tmp_path / "notes"
-    place.mkdir()
-    (place / "kent.md").write_text(
-        "# Kent\n\nKent was founded by Ada Vell in 1803. Her grandson Tom Vell built its lighthouse.\n"
-    )
-    (place / "eden.md").write_text("# Eden\n\nEden lies forty miles south of Kent and was founded by settlers in 1820.\n")
-    return place
-
-
 def test_a_conversation_is_one_document(notes: Path, tmp_path: Path) -> None:
     with openai_server(researcher) as (url, _, _):
         run("ask", FIRST, "--docs", notes, "--model", f"{url}#m")
@@ -60,7 +51,8 @@ def test_a_conversation_is_one_document(notes: Path, tmp_path: Path) -> None:
 
 
 def test_tokens_are_those_that_were_sampled(notes: Path, tmp_path: Path) -> None:
-    run("ask", FIRST, "--docs", notes, "--model", TINY, "--out", tmp_path / "a.jsonl")
+    words = ["ask", FIRST, "--docs", str(notes), "--model", str(TINY), "--out", str(tmp_path / "a.jsonl")]
+    assert CliRunner().invoke(build_app("ask"), words).exit_code in (0, 1)  # whether it knows an answer is not the matter
     run("export", tmp_path / "a.jsonl", "--to", "atif", "--out", tmp_path / "a.json")
     document, (record,) = json.loads((tmp_path / "a.json").read_text()), find_session("last").records()
     assert follows_the_rules(document)

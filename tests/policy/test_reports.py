@@ -76,18 +76,6 @@ def answer(text: str) -> dict[str, Any]:
     return {"content": f"<answer>{text}</answer>"}
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    place = tmp_path / "notes"
-    place.mkdir()
-    (place / "kent.md").write_text(
-        "# Kent\n\nKent was founded by Ada Vell in 1803, on the north bank of the river Quoll.\n\n"
-        "The lighthouse was built by her grandson Tom Vell in 1851.\n"
-    )
-    (place / "eden.md").write_text("# Eden\n\nEden lies forty miles south of Kent and was founded by settlers in 1820.\n")
-    return place
-
-
 def test_a_report_is_planned_written_and_deepened(notes: Path, tmp_path: Path) -> None:
     with openai_server(writer) as (url, taken, refused):
         run("ask", ASKED, "--docs", notes, "--model", f"{url}#m", "--report", tmp_path / "a.md")

@@ -56,18 +56,6 @@ def researcher(messages: list[dict[str, Any]]) -> dict[str, Any]:
 KENT, EDEN = "local://notes/kent.md", "local://notes/eden.md"
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    place = tmp_path / "notes"
-    place.mkdir()
-    (place / "kent.md").write_text(
-        "# Kent\n\nKent was founded by Ada Vell in 1803, on the north bank of the river Quoll.\n\n"
-        "The town has had a lighthouse since 1851, built by her grandson Tom Vell after the flood.\n"
-    )
-    (place / "eden.md").write_text("# Eden\n\nEden lies forty miles south of Kent and was founded by settlers in 1820.\n")
-    return place
-
-
 def run(*words: object, ends: int | None = 0) -> str:
     """A command's output; ``ends``: with which status, None: any. Raises its UserError."""
     told = list(map(str, words))

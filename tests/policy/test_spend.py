@@ -15,15 +15,6 @@ from sanderling.core.profiles import PROFILES
 from sanderling.core.types import Ending
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    place = tmp_path / "notes"
-    place.mkdir()
-    (place / "kent.md").write_text("# Kent\n\nKent was founded by Ada Vell in 1803, on the north bank of the river Quoll.\n")
-    (place / "eden.md").write_text("# Eden\n\nEden lies forty miles south of Kent and was founded by settlers in 1820.\n")
-    return place
-
-
 def tireless(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Calls until it is asked for its answer."""
     if PROFILES["general"].force_hint in messages[-1]["content"]:
@@ -125,4 +116,4 @@ def test_what_was_read_is_shown_though_the_question_has_no_words(notes: Path) ->
 
     with openai_server(said) as (url, _, _):
         shown = run("ask", "And when?", "--docs", notes, "--model", f"{url}#m", ends=1)
-    assert shown.split("Found so far:")[1].count(KENT) == 1 and "listed, not read" not in shown
+    assert shown.split("Found so far:")[1].count("founded by Ada Vell") == 1 and "listed, not read" not in shown

@@ -36,7 +36,7 @@ class Evidence:
         self._run = run
         if isinstance(self._places, Together):  # what was read before a kill, or for an earlier question, is still private
             for key, page in run.table(PAGES).items():
-                if page.get("private", True):
+                if page["private"]:
                     text = (run.table(PAGES).blob(key) or b"").decode("utf-8", "surrogatepass")
                     self._places.keep_private(page["title"], page["url"], text)
             for hit in (hit for _, kept in run.table(REPLIES).items() for hit in kept["reply"].get("hits", ())):

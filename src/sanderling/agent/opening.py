@@ -168,7 +168,8 @@ def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None
     def check_place() -> None:
         for folder in config.docs:
             if not folder.is_dir():
-                raise UserError(f"There is no folder {str(folder)!r}: give --docs the folder that holds your documents.")
+                its = ", not one of them" if folder.is_file() else ""
+                raise UserError(f"There is no folder {str(folder)!r}: give --docs the folder that holds your documents{its}.")
         if config.docs or config.web or len(config.worlds) == 1 or not questions:
             for world in config.worlds:
                 read_manifest(world)

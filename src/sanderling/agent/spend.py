@@ -181,5 +181,5 @@ def receipt(records: Sequence[Trajectory], cost: float | None) -> str:
     money = unknown if cost is None else f"cost {cost:.4f}"
     cached = f" ({read - new:,} of them cached)" if 0 < new < read else ""
     took = f"{counted_as(len(turns), 'turn')}, {counted_as(calls, 'call')}, {sum(record.seconds for record in records):.1f} s"
-    tokens = f"{read:,} tokens read{cached}, {written:,} written" if read or written else "tokens unknown (nobody counts them)"
+    tokens = f"{read:,} tokens read{cached}, {written:,} written" if read or written else "tokens unknown"
     return f"{took}; {tokens}; {money}"

@@ -62,7 +62,7 @@ class Kind(StrEnum):
 
     OUTLINE = "outline"
     SECTION = "section"
-    DEEPEN = "deepen"  # what to add
+    DEEPEN = "gaps"  # what to add
     SUMMARY = "summary"
 
     @property

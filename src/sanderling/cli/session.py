@@ -90,16 +90,14 @@ def resume(
     sets: common.Set = None,
 ) -> None:
     """Go on with a question that was interrupted: nothing finished is done again."""
-    if name:
-        session = find_session(name)
-        if going_on(session.questions()) is None:
-            raise UserError(f"Session {session.id} has ended: sanderling show {session.id} prints it, ask --continue asks on.")
-    else:
-        session = next((session for session, asked in sessions() if going_on(asked)), None)
-        if session is None:
-            raise UserError("Every question that is kept has ended: sanderling history lists them.")
-    last = going_on(session.questions())
-    assert last is not None
+    named = None if not name else find_session(name)
+    kept = sessions() if named is None else [(named, named.questions())]
+    found = next(((session, last) for session, asked in kept if (last := going_on(asked)) is not None), None)
+    if found is None and named is None:
+        raise UserError("Every question that is kept has ended: sanderling history lists them.")
+    if found is None:
+        raise UserError(f"Session {name} has ended: sanderling show {name} prints it, ask --continue asks on.")
+    session, last = found
     origin = f"session {session.id}"
     config = or_help(lambda sets: load_config(AskConfig, last.settings, origin, sets, {"spend": spend}), sets)
     show(f"Session {session.id}: {first_line(last.told)}")

@@ -71,10 +71,8 @@ class Watcher:
                 self.line(
                     Text.assemble("    ", (brief(titles.get(url, "")), ""), " " if url in titles else "", (brief(url), "cyan"))
                 )
-        if (
-            any(outcome.role != "search" or outcome.status is not ToolStatus.OK for outcome in event.outcomes)
-            or not event.outcomes
-        ):
+        is_listed = [outcome.role == "search" and outcome.status is ToolStatus.OK for outcome in event.outcomes]
+        if not is_listed or not all(is_listed):
             self.line(Text(brief(event.text), style="dim italic" if event.outcomes else "yellow"))
 
     def _ended(self, trajectory: Trajectory) -> None:
@@ -115,29 +113,19 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
         from sanderling.agent.writing import kind_of  # which answers do without
 
         part = kind_of(trajectory)
-    planned = trajectory.answer if part is not None and not part.is_read else None  # there is nothing to check
-    cited = None if planned is not None else cite(trajectory)
-    body = (
-        Text(visible(planned))
-        if planned is not None
-        else Text("No answer.", style="red")
-        if cited is None
-        else cited_text(cited)
-    )
+    below: Iterator[Text] = iter(())
+    if part is not None and not part.is_read and trajectory.answer is not None:  # a plan: there is nothing to check
+        body = Text(visible(trajectory.answer))
+    elif (cited := cite(trajectory)) is not None:
+        body, below = cited_text(cited), source_lines(cited)
+    else:
+        body, below = Text("No answer.", style="red"), found_lines(trajectory)
     if trajectory.detail:
         body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
     style = "green" if ending.has_answer else "red"
-    console.print(
-        Panel(
-            body,
-            title="answer" if part is None else part.value.replace("deepen", "what is missing"),
-            subtitle=tail,
-            border_style=style,
-        )
-    )
-    if planned is None:
-        for line in found_lines(trajectory) if cited is None else source_lines(cited):
-            console.print(line, soft_wrap=True)
+    console.print(Panel(body, title="answer" if part is None else part.value, subtitle=tail, border_style=style))
+    for line in below:
+        console.print(line, soft_wrap=True)
 
 
 def cited_text(cited: CitedAnswer) -> Text:

@@ -78,7 +78,7 @@ _COMPARED = re.compile(r"\W*(?:have\s+)?(?:more|less|fewer|later|longer|earlier)
 _SIGNATURE = re.compile(r"(?:(?:async |abstract |static )?(?:class|method|classmethod|exception|def)\s)?[\w.]+\([^)]*\)")
 _PART_ENDS, _CLAUSE_ENDS, _LABEL_ENDS = re.compile(r"[;|·]"), re.compile(r"[,:()]|\s[–—-]\s"), re.compile(r"\|")
 _BETWEEN_PARTS, _BETWEEN_CLAUSES = 4, 2  # words more than there are
-_LONGEST_LABEL = 6  # words
+_LONGEST_LABEL = 12  # words
 _ONE = re.compile(r"\ban? (?=(?:hundred|thousand|million|billion)\b)", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,&/]*(?:(?:and|or)\s+(?:(?:the|an?)\s+)?)?[`\s]*")
 
@@ -204,7 +204,6 @@ def _slip(one: str, other: str) -> bool:
 
 
 _APART = re.compile(r"\s*(?:[#>*•+-]|\d+[.)]\s)|\s{4}|[A-Z][\w ]{0,30}:\s")
-_LONGEST_LABEL = 12  # words
 
 
 @lru_cache(maxsize=4_096)

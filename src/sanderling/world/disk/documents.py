@@ -41,10 +41,6 @@ def documents_worlds(folders: Sequence[Path], *, cache: Path | None = None, noti
     ``notice`` hears of work that takes a while, and of files that could not be read. Raises UserError for a folder that is not
     there, or holds nothing to read.
     """
-    for folder in folders:
-        if not folder.is_dir():
-            its = ", not one of them" if folder.is_file() else ""
-            raise UserError(f"There is no folder {str(folder)!r}: give the folder that holds your documents{its}.")
     places = list(dict.fromkeys(folder.resolve() for folder in folders))
     bases = [getattr(source, "base_url", "") for source in open_sources(places)]
     return [
