@@ -90,14 +90,13 @@ def resume(
     sets: common.Set = None,
 ) -> None:
     """Go on with a question that was interrupted: nothing finished is done again."""
-    named = None if not name else find_session(name)
-    kept = sessions() if named is None else [(named, named.questions())]
-    found = next(((session, last) for session, asked in kept if (last := going_on(asked)) is not None), None)
-    if found is None and named is None:
-        raise UserError("Every question that is kept has ended: sanderling history lists them.")
-    if found is None:
+    kept = [(found, found.questions()) for found in [find_session(name)]] if name else sessions()
+    going = [(session, last) for session, asked in kept if (last := going_on(asked)) is not None]
+    if not going and name:
         raise UserError(f"Session {name} has ended: sanderling show {name} prints it, ask --continue asks on.")
-    session, last = found
+    if not going:
+        raise UserError("Every question that is kept has ended: sanderling history lists them.")
+    session, last = going[0]
     origin = f"session {session.id}"
     config = or_help(lambda sets: load_config(AskConfig, last.settings, origin, sets, {"spend": spend}), sets)
     show(f"Session {session.id}: {first_line(last.told)}")
