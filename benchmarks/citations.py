@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES [--embedder benchmarks/world_minilm.py:embed] [--judge MODEL]
 
-PACKAGES holds Debian's python3.11-doc, postgresql-doc-15 and git-doc unpacked (``apt-get download``, ``dpkg -x``). Claims were
+PACKAGES holds Debian's python3.11-doc, postgresql-doc-15, git-doc and debian-policy unpacked (``dpkg -x``). Claims were
 written and judged by reading the pages, by somebody who did not know the checker, and so as to be hard: most are in other words
 than the page, most false ones are made of words that stand there. There are true and false quotations, numbers and names,
 plain statements, paraphrases, halves of which one part is there, and claims on what no page says. The checker was made with
