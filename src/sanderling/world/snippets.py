@@ -51,6 +51,7 @@ class Source:
     text: bytes  # a line break before and after
     laid_out: Flow | None  # of a short page
     words: bytes  # its `word_bytes`; of a long page only where it has letters beyond ASCII
+    has_links: bool
 
 
 def source(page: Listed) -> Source:
@@ -58,8 +59,8 @@ def source(page: Listed) -> Source:
     text = b"".join((b"\n", page.text[:_LONGEST], b"\n"))
     words = b"" if len(text) > _LONG and signs_beyond_ascii(text) else word_bytes(text)
     if len(text) - 2 < _LAID_OUT * _WIDTH:
-        return Source(page, text, flow(_shown(page, text, 1, len(text) - 1), signs_only=words.isascii()), words)
-    return Source(page, text, None, words)
+        return Source(page, text, flow(_shown(page, text, 1, len(text) - 1), signs_only=words.isascii()), words, False)
+    return Source(page, text, None, words, b"](" in text)
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
@@ -114,14 +115,14 @@ def _best_place(page: Source, units: Mapping[str, int], size: int) -> tuple[int,
     text, words, found, heaviest = page.text, page.words, list[Match](), 0
     rest = sorted(filter(str.isascii, units), key=units.__getitem__)
     if words:
-        found = _outside(text, _matches(words, rest) + ([] if words.isascii() else _not_ascii(words, units)))
+        found = _outside(page, _matches(words, rest) + ([] if words.isascii() else _not_ascii(words, units)))
         rest = []
     lowered = (np.frombuffer(text, np.uint8) | _LOWER_CASE).tobytes() if rest else b""  # the letters, that is
     left = sum(units[term] for term in rest) + _REPEAT * _MOST_REPEATS
     while rest:
         term = rest.pop()
         left -= units[term]
-        if matches := _outside(text, _on_page(text, term, lowered)):
+        if matches := _outside(page, _on_page(text, term, lowered)):
             found += matches
             heaviest = max(heaviest, units[term])
         if rest and heaviest > left:
@@ -130,7 +131,7 @@ def _best_place(page: Source, units: Mapping[str, int], size: int) -> tuple[int,
             least = max(windows)[0] - left
             near = [begin for worth, begin, _, _ in windows if worth >= least]
             if len(near) * _CROWDED * size < len(text):
-                found = _near(text, rest, found, near, size)
+                found = _near(page, rest, found, near, size)
                 break
     found.sort()
     return _best(_windows(found, units, size, [place for place, _ in found]))[2:]
@@ -150,7 +151,7 @@ def _on_page(text: bytes, term: str, lowered: bytes) -> list[Match]:
     return found
 
 
-def _near(text: bytes, terms: Collection[str], found: list[Match], places: Sequence[int], size: int) -> list[Match]:
+def _near(page: Source, terms: Collection[str], found: list[Match], places: Sequence[int], size: int) -> list[Match]:
     """The matches of ASCII terms, and those found of others, in windows of so many bytes that have some place in them."""
     longest = size + max(map(len, terms)) + 4
     stretches: list[tuple[int, int]] = []
@@ -161,8 +162,8 @@ def _near(text: bytes, terms: Collection[str], found: list[Match], places: Seque
         stretches.append((start, place + longest))
     near: list[Match] = []
     for start, end in stretches:
-        words = text[start:end].translate(ASCII_WORDS)
-        near += _outside(text, [(start + at, term) for at, term in _matches(words, terms)])
+        words = page.text[start:end].translate(ASCII_WORDS)
+        near += _outside(page, [(start + at, term) for at, term in _matches(words, terms)])
         near += found[bisect_left(found, (start, "")) : bisect_left(found, (end, ""))]
     return near
 
@@ -233,10 +234,11 @@ def _forms(term: str) -> tuple[bytes, tuple[bytes, ...]]:
     return f" {begins}".encode(), tuple(f" {form} ".encode() for form in forms)
 
 
-def _outside(text: bytes, matches: list[Match]) -> list[Match]:
+def _outside(page: Source, matches: list[Match]) -> list[Match]:
     """The matches that are in no address of a link."""
-    if b"](" not in text:
+    if not page.has_links:
         return matches
+    text = page.text
     return [match for match in matches if text[match[0] - 1] in _NO_ADDRESS or not _in_address(text, match[0])]
 
 
