@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Callable[..., list[Any]]]:
-    """Runs a function on both ranks of a new team, in two processes that live as long as the module."""
+    """Runs a function on both ranks of a new team: on one here, on the other in a process that lives as long as the module."""
     from team_ranks import processes
 
     with processes(2) as run:

@@ -10,7 +10,9 @@ from team_ranks import Ran
 from tiny_qwen3 import forked_rows, random_rows, tiny_model
 from torch.distributed.tensor import DTensor
 from train_records import PROFILE, WordTokenizer
+from typer.testing import CliRunner
 
+from sanderling.cli.train import app
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig
 from sanderling.rl.rollouts import Actor
@@ -20,7 +22,7 @@ from sanderling.train.config import ParallelConfig, Precision, SupervisedConfig,
 from sanderling.train.launch import Place, opened_team
 from sanderling.train.rows import Encoding, LossInputs, Metrics, sft
 from sanderling.train.sft import run_sft
-from sanderling.train.team import Sharded, join_team
+from sanderling.train.team import Sharded, join_team, loopback
 from sanderling.train.trainer import Trainer
 
 
@@ -76,6 +78,16 @@ def run_shards(rank: int, size: int, meeting: Path, config: SupervisedConfig, ba
         see = losses.append
         run_sft(config, random_rows(12), bases[rank], out, lambda _, metrics: see(metrics["loss"]), team, device)
     return losses
+
+
+def sft_under_torchrun(rank: int, size: int, meeting: Path, port: int, words: list[str]) -> str:
+    """What the command says on a machine with one of torchrun's processes."""
+    place = {"RANK": rank, "LOCAL_RANK": 0, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": 1}
+    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": loopback()}
+    done = CliRunner().invoke(
+        app, ["sft", *words], env={name: str(value) for name, value in place.items()}, catch_exceptions=False
+    )
+    return done.output
 
 
 def reinforce(

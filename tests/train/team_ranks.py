@@ -7,7 +7,7 @@ import itertools
 import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Ran:
 
 @contextmanager
 def processes(count: int) -> Iterator[Callable]:
-    """Runs a function on every rank of a new team, in processes that live as long as the block.
+    """Runs a function on every rank of a new team: on the last one here, on the others in processes that live with the block.
 
     A process keeps its rank: what torch remembers of a mesh holds its place there. After a team that failed there are new
     ones: what a group that was broken off leaves to be torn down is nothing for the next test to meet.
@@ -53,10 +53,15 @@ def processes(count: int) -> Iterator[Callable]:
 
         def run(function: Callable, *arguments, errors: bool = False) -> list:
             if not pools:
-                pools.extend(stack.enter_context(ProcessPoolExecutor(1, mp_context=spawn)) for _ in range(count))
+                pools.extend(stack.enter_context(ProcessPoolExecutor(1, mp_context=spawn)) for _ in range(count - 1))
             meeting = Path(meetings) / str(next(names))
             meeting.mkdir()
             futures = [pool.submit(_cleanly, function, rank, count, meeting, *arguments) for rank, pool in enumerate(pools)]
+            futures.append(own := Future())
+            try:
+                own.set_result(_cleanly(function, count - 1, count, meeting, *arguments))
+            except Exception as error:
+                own.set_exception(error)
             wait(futures)
             if any(future.exception() for future in futures):
                 stack.close()

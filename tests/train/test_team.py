@@ -1,9 +1,11 @@
 """Two real processes over gloo do what one does: the same rollouts, the same steps, and they end together."""
 
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,8 @@ from bandit import CONFIG, QUESTIONS, changed
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
-from shard_ranks import fail_on_rank_1, reinforce
+from sft_runs import write_base, write_data, write_settings
+from shard_ranks import fail_on_rank_1, reinforce, sft_under_torchrun
 from shard_ranks import take_steps as take_sharded_steps
 from team_ranks import Ran, processes, refuse, take_steps, train_bandit
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
@@ -23,12 +26,20 @@ from sanderling.rl.config import PipelineConfig, Placement
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import PpoConfig, RatioTo
-from sanderling.train.config import Aggregation, MemoryConfig, ParallelConfig, ParallelKind, Precision, TrainerConfig
+from sanderling.train.config import (
+    Aggregation,
+    MemoryConfig,
+    ParallelConfig,
+    ParallelKind,
+    Precision,
+    TrainerConfig,
+)  # fmt: skip
 from sanderling.train.fit import Shape
 from sanderling.train.launch import Place, check_parallel, opened_team
 from sanderling.train.metrics import read_metrics
 from sanderling.train.packing import deal
 from sanderling.train.rows import sft
+from sanderling.train.team import join_team
 from sanderling.train.trainer import NotFiniteError, Trainer
 
 STEADY = TrainerConfig(lr=3e-3, eps=1e-3, entropy=True, micro_batch_tokens=60)
@@ -45,12 +56,9 @@ import os, signal, sys
 from pathlib import Path
 from sanderling.train.team import join_team
 
-rank = int(sys.argv[1])
-with join_team(rank, 2, Path(sys.argv[2])) as team:
-    team.gather(rank)
-    if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    team.gather(rank)
+with join_team(0, 2, Path(sys.argv[1])) as team:
+    team.gather(0)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -114,15 +122,29 @@ def test_a_sentence_for_the_user_is_the_same_on_every_rank(pair):
 
 
 def test_the_kill_of_one_rank_ends_the_other_with_one_sentence(tmp_path: Path):
-    command = [sys.executable, "-c", KILLED]
-    ranks = [subprocess.Popen([*command, str(rank), str(tmp_path)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
-    try:
-        said = [rank.communicate(timeout=120)[1] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [1, -9]
-    assert "UserError: One of this run's 2 processes ended unexpectedly" in said[0].splitlines()[-1]
+    other = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
+    with pytest.raises(UserError, match="One of this run's 2 processes ended unexpectedly"), join_team(1, 2, tmp_path) as team:
+        assert team.gather(1) == [0, 1]
+        team.gather(1)
+    assert other.wait(timeout=60) == -9
+
+
+def test_who_waits_in_vain_for_the_others_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sanderling.train.team._MEETING", timedelta(milliseconds=100))
+    with pytest.raises(UserError, match="Not all of this run's 2 processes began: free some memory"), join_team(1, 2, tmp_path):
+        pass
+
+
+def test_torchrun_on_two_machines_is_one_run_that_is_told_of_once(pair, tmp_path: Path):
+    words = [write_data(tmp_path / "data.jsonl"), "--model", write_base(tmp_path / "base"), "--out", tmp_path / "run"]
+    words += ["--recipe", write_settings(tmp_path / "settings.toml"), "--set", "max_steps=2"]
+    for told in ("The model is in", "finished before"):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        first, second = pair(sft_under_torchrun, port, list(map(str, words)))
+        assert told in first and second == ""
+    assert [line["step"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1, 2]
 
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 4))
@@ -218,3 +240,5 @@ def test_more_processes_than_gpus_are_refused_by_every_one_before_they_meet(monk
     team = opened_team(ParallelConfig(), Place(rank, 4, rank, 4), None, bfloat16=False)
     with pytest.raises(UserError, match="2 GPUs for 4 processes"), team:
         pass
+    with opened_team(ParallelConfig(), Place(), None, bfloat16=False) as (_, device):
+        assert device == torch.device("cuda", 0), "one for each"
