@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,15 +16,28 @@ from rich.console import Console
 from tiny_base import FIRST_WORLD, BaseConfig, write_untrained
 
 from sanderling.core.config import load_config, read_config
+from sanderling.data.questions import write_questions
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.pages import RecipeReport
-from sanderling.recipes.tiny import VALIDATION, TinyConfig, TinyRun, WorldPlan, build_worlds, curate, find_recipe, teach
+from sanderling.policy.contract import ScriptedPolicy
+from sanderling.recipes.tiny import (
+    CURRICULUM,
+    HELD_OUT,
+    VALIDATION,
+    TinyConfig,
+    TinyRun,
+    WorldPlan,
+    build_worlds,
+    curate,
+    find_recipe,
+    teach,
+)
 from sanderling.recipes.tiny_stages import NAMES, measure, measure_all, reinforce_rank, run_tiny, train_arm
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import reading
 from sanderling.runs.stages import STAGES as TABLE
-from sanderling.runs.stages import StageRecord, read_record
+from sanderling.runs.stages import Stage, StageRecord, read_record
 from sanderling.synth.chains import chain_questions
 from sanderling.train.metrics import read_metrics
 from sanderling.train.random_model import ModelShape
@@ -154,9 +168,43 @@ def test_the_stages_one_by_one(settings: Path, tmp_path: Path) -> None:
     assert (len(result.questions), result.attempts, result.command) == (2, 1, COMMAND)
     assert teach(run, report) == made[1]
     again = measure_all(run, {"sft-correct": run.model("sft-correct")}, VALIDATION, COMMAND, report)
-    assert again == {"sft-correct": result}
+    assert again == {"sft-correct": result} == {"sft-correct": measure(run, "sft-correct", run.base, VALIDATION, COMMAND)}
+    every = run.rl_questions("")
+    assert build_worlds(run, report) == made[0] and run.rl_questions("") == every
+    write_questions(run.questions_file(CURRICULUM), every[:1])
+    assert run.rl_questions("some") == every[:1] and run.rl_questions("igpo") == every
     reinforce_rank(0, 1, tmp_path / "meeting", run, "sft-correct", "")
     assert [line["step"] for line in read_metrics(tmp_path / "rl" / "metrics.jsonl")] == [1]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_each_model_has_a_row_in_the_report_and_a_full_run_has_stages_for_its_further_ones(
+    settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """All but the work of its stages: models that say the same are measured where they would be."""
+    pytest.importorskip("mergekit")
+    config = read_config(TinyConfig, settings, ["evaluation.attempts=1", "questions.held_out=1", f"full={full}".lower()])
+    config = config if full else config.model_copy(update={"base": None})
+    run, named = TinyRun(tmp_path, config), []
+    further = ("rl-igpo", "rl-some", "merge") if full else ()
+
+    def told(stages: Sequence[Stage], *_: object) -> list[StageRecord]:
+        named.extend(stage.name for stage in stages)
+        for model in (*NAMES, *further):
+            measure(run, model, run.model(model), HELD_OUT, COMMAND)
+        return [StageRecord(name=stage, seconds=1.0, figures={}) for stage in named]
+
+    said = ScriptedPolicy(lambda messages, key: "<think>\nx</think><answer>Eden</answer>")
+    monkeypatch.setattr("sanderling.policy.transformers_policy.TransformersPolicy.load", lambda model, **how: said)
+    monkeypatch.setattr("sanderling.recipes.tiny_stages.run_stages", told)
+    build_worlds(run, Report(Console(quiet=True)))
+    run_tiny(config, tmp_path, Report(Console(quiet=True)), COMMAND)
+    assert named == [*STAGES, *(("difficulty", *further, "measure-further") if full else ())]
+    report = RecipeReport.model_validate_json((tmp_path / "report.json").read_text(encoding="utf-8"))
+    labels = ("RL with IGPO", "RL, some", "Both SFT models, merged") if full else ()
+    assert [stage.name for stage in report.stages] == [*NAMES.values(), *labels]
+    assert [one.candidate for one in report.comparisons[3:]] == list(labels)
+    assert (report.stages[0].note == "base, which both SFT models go on from") is full
 
 
 @pytest.fixture(scope="module")

@@ -217,12 +217,12 @@ def measure(run: TinyRun, stage: str, model: Path, split: str, command: str) -> 
 
     The run's directory is one that `sanderling eval report`, `judge` and `export` open.
     """
-    from sanderling.policy.transformers_policy import TransformersPolicy
-
     log = RunLog(run.measurement(stage, split))
     was = log.read()
     if was is not None and was.finished:
         return EvalResult.load(log.result_file)
+    from sanderling.policy.transformers_policy import TransformersPolicy  # brings torch
+
     settings, file = run.config.evaluation, run.questions_file(split)
     questions = read_questions(file)
     asked = {"file": file.name, "questions": len(questions), "questions_sha256": sha256_of_questions(questions)}
