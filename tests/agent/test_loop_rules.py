@@ -100,6 +100,13 @@ async def test_rule_6_rejected_attempts_are_leaves_and_the_session_is_rewound(ba
     assert [(e.retry, e.reason) for e in events if isinstance(e, TurnRejected)] == [(0, reason), (1, reason)]
 
 
+@pytest.mark.parametrize("other", [3, 4])
+async def test_rule_6_a_call_is_known_by_all_that_it_asks_also_by_numbers(other: int) -> None:
+    turns = [call("a").replace("]}", f'], "page": {page}}}') for page in (3, other)]
+    done = await play([call("a"), *turns, answer()], profile=fake_profile(guards={"max_retries": 1}))
+    assert done.answer == "Paris" and [node.rejected for node in done.nodes if node.rejected] == [True] * (other == 3)
+
+
 # -- 13, 14, 15: outages, cancellation, time-outs ------------------------------------------------------------------------
 
 
@@ -129,6 +136,14 @@ async def test_rule_15_a_slow_tool_is_an_observation() -> None:
 
     done = await play([call("a"), answer()], FakeTool("search", hang), profile=fake_profile(budgets={"tool_timeout_s": 0.01}))
     assert done.ending is Ending.ANSWERED and done.branch()[3].events[0].status is ToolStatus.TIMEOUT
+
+
+async def test_rule_15_a_tool_s_own_time_out_is_not_taken_for_the_loops() -> None:
+    def late(arguments: object, context: ToolContext) -> str:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        await play([call("a"), answer()], FakeTool("search", late))
 
 
 # -- The loop at a spent budget: rules 9 to 11 of ``test_loop_rules.py`` ---------------------------------------------

@@ -21,6 +21,7 @@ from sanderling.agent.journal import JournalWarning
 from sanderling.agent.loop import TextDelta
 from sanderling.agent.opening import (
     AgentConfig,
+    AskConfig,
     check_agent,
     journal_identity,
     opened_agent,
@@ -110,9 +111,15 @@ async def test_each_question_is_asked_in_its_world_by_a_model_with_a_tool_of_one
     ]
     system, observed = done[0].nodes[0], [node.text for node in done[0].nodes if node.kind is NodeKind.OBSERVATION]
     assert "When the sand is dry." in system.text and "at noon" in observed[0]
-    with pytest.raises(UserError, match="'q' names no world: give one with --world"):
-        async with opened_agent(config, [Question(id="q", text="Which?")]):
-            pass
+    build_world(mine.parent / "again", PAGES, name="south", source="x")
+    for changed, asked, said in (
+        ({}, [Question(id="q", text="Which?")], "'q' names no world: give one with --world"),
+        ({"prefer": "south"}, questions, "only and prefer choose among several places that every question has"),
+        ({"worlds": (*config.worlds, mine.parent / "again")}, questions, "are both worlds named 'south': leave one out"),
+    ):
+        with pytest.raises(UserError, match=said):
+            async with opened_agent(config.model_copy(update=changed), asked):
+                pass
 
 
 async def test_a_filter_of_ones_own_hides_pages(worlds: dict[str, Path]) -> None:
@@ -171,6 +178,8 @@ async def test_the_scripted_teacher_is_a_model(worlds: dict[str, Path]) -> None:
 def test_what_does_not_go_together_is_told(values: dict[str, object], said: str) -> None:
     with pytest.raises(UserError, match=said):
         check_config(AgentConfig, {"model": "m", **values}, "the command")
+    with pytest.raises(UserError, match="'twenty' is no amount to spend: write"):
+        check_config(AskConfig, {"spend": "twenty"}, "the command")
 
 
 async def test_a_model_and_a_place_are_needed_and_an_endpoint_has_the_general_profile() -> None:
@@ -180,7 +189,12 @@ async def test_a_model_and_a_place_are_needed_and_an_endpoint_has_the_general_pr
     with pytest.raises(UserError, match="Name a place to search"):
         async with opened_agent(AgentConfig(model="m")):
             pass
+    with pytest.raises(UserError, match="Name a place to search"):
+        async with opened_places(PlaceConfig(), TINY):
+            pass
     assert profile_of(AgentConfig(model="http://h/v1#m")).name == "general"
+    with pytest.raises(UserError, match=r"A context of 100 tokens leaves no room: general keeps \d+ for an answer"):
+        profile_of(AgentConfig(model="http://h/v1#m", max_context=100))
 
 
 def test_opening_an_agent_loads_no_torch() -> None:
@@ -198,6 +212,12 @@ def test_a_wrong_model_profile_and_world_are_told_at_once(tmp_path: Path) -> Non
     first, *others = str(caught.value).splitlines()
     assert first == "3 things are wrong:" and len(others) == 3
     assert "no model" in others[0] and "did you mean 'tiny'" in others[1] and "no world" in others[2]
+    (tmp_path / "a.md").touch()
+    for place, said in (("a.md", r"documents, not one of them\.$"), ("none", r"documents\.$")):
+        with pytest.raises(UserError, match=f"There is no folder .*{place}': give --docs the folder that holds your {said}"):
+            check_agent(AgentConfig(model="http://h/v1#m", docs=(tmp_path / place,)))
+    with pytest.raises(UserError, match="Name a place to search"):
+        check_agent(AgentConfig(model="http://h/v1#m"))
 
 
 # -- ``sanderling ask``: what is printed, what is stored, and what Ctrl-C leaves behind ------------------------------------

@@ -20,7 +20,7 @@ FIELDS = {
 }
 
 Said = Callable[[list[dict[str, Any]]], dict[str, Any]]
-"""From the messages so far to the next message: content, tool_calls."""
+"""From the messages so far to the next message: content, tool_calls; or the ``status`` of a refusal."""
 Usage = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 """From a message and the request that it answers to what the server counts."""
 
@@ -100,6 +100,9 @@ def openai_server(
                 return
             taken.append(body)
             message = {"role": "assistant", "content": None, **said(body["messages"])}
+            if "status" in message:
+                plain({"error": {"message": "no"}}, message["status"])(self)
+                return
             finish = "tool_calls" if message.get("tool_calls") else "stop"
             used = usage and usage(message, body)
             if not body.get("stream"):

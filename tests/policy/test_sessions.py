@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,14 +17,15 @@ import pytest
 from openai_server import FIELDS, call, openai_server
 from typer.testing import CliRunner
 
-from sanderling.agent.capsule import _sealed
+from sanderling.agent.capsule import _sealed, open_capsule
 from sanderling.agent.journal import JournalWarning
-from sanderling.agent.session import Going, Session, find_session, home, place_in, sessions
+from sanderling.agent.session import Going, Session, find_session, home, new_session, place_in, sessions
 from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import Ending
+from sanderling.recipes.tiny import SHIPPED_BASE
 from sanderling.runs.jsonl import TrajectoryStore
 
 FIRST, SECOND = "Who founded Kent?", "Who built its lighthouse?"
@@ -194,6 +196,38 @@ def test_a_session_that_cannot_be_read_hides_no_other(asked: tuple[str, list[dic
         assert FIRST in run("history")
 
 
+def test_an_id_names_one_session_and_its_beginning_may_name_several(
+    asked: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, _ = kept()
+    shutil.copytree(session.directory, home() / f"{session.id}-copy")
+    with pytest.raises(UserError, match=rf"begins the ids of 2 sessions \(.*{session.id}.*\): write more"):
+        run("show", session.id[:-1])
+    drawn = iter(("aaaa", "aaaa", "bbbb"))
+    monkeypatch.setattr("sanderling.agent.session.secrets.token_hex", lambda _: next(drawn))
+    assert [new_session().id[-4:] for _ in range(2)] == ["aaaa", "bbbb"]
+
+
+def test_a_further_question_that_cannot_be_asked_leaves_the_session_as_it_was(asked: tuple[str, list[dict[str, Any]]]) -> None:
+    with pytest.raises(UserError, match="was asked of a server that takes tools: go on with such a one, or ask anew"):
+        run("ask", "--continue", "And where?", "--model", asked[0].replace("#", "?tools=text#"))
+    assert [one.text for one in kept()[0].questions()] == [FIRST, SECOND]
+
+
+def test_a_key_that_is_withdrawn_amid_a_question_leaves_what_was_done(notes: Path) -> None:
+    withdrawn: list[bool] = [True]
+    with openai_server(lambda messages: {"status": 401} if withdrawn[0] and len(messages) > 4 else researcher(messages)) as (
+        url,
+        taken,
+        _,
+    ):
+        with pytest.raises(UserError, match=r"refused the API key .* kept: sanderling resume \S+ goes on with it"):
+            run("ask", FIRST, "--docs", notes, "--model", f"{url}#m")
+        before, withdrawn[0] = len(taken), False
+        run("resume")
+    assert len(taken) == before + 1 and kept()[1][0].ending is Ending.ANSWERED
+
+
 def test_what_another_process_asked_meanwhile_is_not_passed_over(
     asked: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +368,12 @@ def resealed(capsule: Path, change: Callable[[str, bytes], bytes]) -> Path:
     return made
 
 
+def cut_short(members: dict[str, bytes]) -> None:
+    """One record of two, with its hash."""
+    members["records.jsonl"] = first = members["records.jsonl"].splitlines(keepends=True)[0]
+    manifest(lambda told: told["files"].update({"records.jsonl": hashlib.sha256(first).hexdigest()}))(members)
+
+
 def manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, bytes]], None]:
     def changed(members: dict[str, bytes]) -> None:
         told = json.loads(members["capsule.json"])
@@ -349,6 +389,12 @@ def manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, byt
         (manifest(lambda told: told.update(files=[])), "was added"),
         (manifest(lambda told: told.pop("files")), "holds no session that can be read"),
         (manifest(lambda told: told.update(pages=[{}])), "holds no session that can be read"),
+        (manifest(lambda told: told.update(capsule=2)), r"by sanderling \S+ in another format: replay it with that"),
+        (cut_short, r"holds no session that can be read \(records and journal are of different questions\)"),
+        (
+            lambda members: members.update({"pages/0001.md": b"Eve"}),
+            rf"was changed after it was made \(the page {KENT} is another\)",
+        ),
         (lambda members: members.update(evil=b"x"), r"was changed after it was made \(evil was added\)"),
         *[(lambda members, name=name: members.pop(name), "cannot be read") for name in ("capsule.json", "replies.jsonl")],
     ],
@@ -362,6 +408,14 @@ def test_a_capsule_of_another_shape_is_one_sentence(
     change(members)
     capsule.write_bytes(_sealed(members))
     with pytest.raises(UserError, match=said):
+        run("replay", capsule)
+
+
+def test_a_capsule_that_would_fill_the_disk_is_not_unpacked(capsule: Path) -> None:
+    with ZipFile(capsule, "a") as archive:
+        archive.writestr("more", b"")
+        archive.getinfo("journal.jsonl").file_size = 5 << 30
+    with pytest.raises(UserError, match="would take more than 4 GB unpacked, as no session does"):
         run("replay", capsule)
 
 
@@ -381,6 +435,62 @@ def test_a_forged_capsule_does_not_come_out_the_same(capsule: Path, member: str,
     forged = resealed(capsule, lambda name, data: data.replace(was, now) if name == member else data)
     shown = run("replay", forged, ends=1)
     assert re.search(f"differs: .*({said})", shown) and "not the same record" in shown
+
+
+OWN = """
+from loop_fakes import TokenPolicy
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.types import ToolSpec
+from sanderling.tools.contract import ToolResult
+
+class Tides:
+    spec = ToolSpec(name="tides", description="When the sand is dry.", parameters={"type": "object", "properties": {}})
+
+    async def __call__(self, arguments, context):
+        return ToolResult(text="at noon")
+
+CALL = '<think>\\nx</think><tool_call>{"name": "%s", "arguments": %s}</tool_call>'
+TURNS = [CALL % ("tides", "{}"), CALL % ("search", '{"query": ["Kent"]}'), "<think>\\nx</think><answer>Ada Vell</answer>"]
+model = TokenPolicy(TURNS)
+model.tokenizer = load_tokenizer(FILE)
+model.tokenizer.end = model.tokenizer.token_id("<|im_end|>")
+"""
+
+
+def test_a_model_and_a_tool_of_ones_own_are_replayed_with_the_models_tokenizer(notes: Path, tmp_path: Path) -> None:
+    """What the tool said stands for itself: it is not in the capsule."""
+    mine, tokens, made = tmp_path / "mine.py", tmp_path / "tokenizer.json", tmp_path / "a.capsule"
+    shutil.copyfile(SHIPPED_BASE / "tokenizer.json", tokens)
+    mine.write_text(f"from pathlib import Path\nFILE = Path({str(tokens)!r})\n{OWN}")
+    how = ("--model", f"{mine}:model", "--profile", "tiny", "--set", f'agent.tools=["{mine}:Tides"]')
+    run("ask", FIRST, "--docs", notes, *how)
+    run("export", "last", "--out", made)
+    tokens.unlink()
+    shown = run("replay", made)
+    assert "1 calls made again" in shown and "1 calls whose results stand for themselves" in shown and "bit for bit" in shown
+    (record,) = kept()[1]
+    assert record.token_ids() and open_capsule(made).records == [record]
+    with pytest.raises(UserError, match="export the session where its model is"):
+        run("export", "last", "--out", tmp_path / "b.capsule")
+
+
+def test_what_failed_for_the_first_model_fails_for_another_one(notes: Path, tmp_path: Path) -> None:
+    """Also where there is no page at all to search instead."""
+    gone = "local://notes/gone.md"
+
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        if messages[-1]["role"] == "user":
+            return {"tool_calls": [call("visit", {"url": [gone]}), *searches]}
+        return {"content": "<answer>Nobody knows.</answer>"}
+
+    searches: list[dict[str, Any]] = []
+    with openai_server(said) as (url, taken, _):
+        run("ask", FIRST, "--docs", notes, "--model", f"{url}#m")
+        run("export", "last", "--out", tmp_path / "a.capsule")
+        searches.append(call("search", {"query": ["mills"]}, "d"))
+        shown = run("replay", tmp_path / "a.capsule", "--model", f"{url}#m")
+    assert taken[-1]["messages"][-2]["content"] == taken[1]["messages"][-1]["content"]
+    assert "mills" in shown and gone not in shown.partition("not in the capsule")[2]
 
 
 def test_another_model_researches_the_same_evidence(capsule: Path, tmp_path: Path) -> None:
