@@ -17,7 +17,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
 from sanderling.data.importing import open_trajectories
-from sanderling.data.pipeline import DataRun, find_data_recipe
+from sanderling.data.pipeline import DataConfig, DataRun, find_data_recipe
 from sanderling.data.resample import Schedule, resample, resample_file
 from sanderling.data.stats import data_page, figures_table, find_trajectory, portray, transcript
 from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, curate, is_right
@@ -120,6 +120,8 @@ def test_bad_settings_are_refused(lamps: Path, tmp_path: Path) -> None:
         find_data_recipe("dr-mars")
     with pytest.raises(UserError, match="did you mean"):
         find_data_recipe("dr-venus", ["judge.kep=all"])
+    (own := tmp_path / "own.toml").write_text('title = "own"')
+    assert find_data_recipe(str(own), ["profile=tiny"]) == DataConfig(title="own", profile="tiny")
     (nothing := tmp_path / "nothing.jsonl").touch()
     for override, told in (
         ("resample.weights=[1]", "one weight for each bucket"),

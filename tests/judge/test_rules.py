@@ -24,6 +24,7 @@ def episode(answer: str | None, accepted: tuple[str, ...] = ("Oslo",), ending: E
 async def test_outages_are_unscored_and_silence_is_zero(ending: Ending):
     score = score_trajectory(episode(None, ending=ending), exact_match)
     verdict = await rule_on(episode(None, ending=ending), RuleJudge("exact", exact_match))
+    assert (await RuleJudge("exact", exact_match)(episode(None, ending=ending))).correct is verdict.correct
     if ending in (Ending.TOOL_OUTAGE, Ending.POLICY_OUTAGE, Ending.CANCELLED):
         assert score is None and verdict.ruling is Ruling.UNSCORED and verdict.score is None
     else:

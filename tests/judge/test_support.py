@@ -102,6 +102,12 @@ def test_what_was_not_read_is_not_found():
         ("The fee is 18.70 euros a month.", "The fee comes to 224.40 euros a year."),
         ("Nitrate stood at 60 mg, where 50 mg are allowed.", "Nitrate was a fifth above what is allowed."),
         ("# Log of 2023\n\nOn 22 April the peppers came up.", "On 22/04/2023 the peppers came up."),
+        ("The walk takes 2.5 hours.", "The walk takes two and a half hours."),
+        ("Tom Lind came third in Velm.", "In Velm Tom Lind came in third."),
+        ("The fare fell from 50 to 30 euros.", "From 50 to 30 euros the fare fell."),
+        ("Set the key to `64`.", "Set the key to 64."),
+        ("The docks hold 30 boats on the left and 12 boats on the right.", "Together both docks hold 42 boats."),
+        ("The bridge may be crossed by no more than 12 tonnes.", "No more than 12 tonnes may cross the bridge."),
         (
             "Call `gc.freeze()` to move objects to a permanent generation.",
             "Objects move to a permanent generation by gc.freeze.",
@@ -121,6 +127,11 @@ def test_the_same_in_other_units_forms_and_initials(said: str, asked: str):
         ("Hundreds of thousands of iterations are advised.", "Tens of thousands of iterations are advised."),
         ("The minimum is 12 bytes for keys.", "The maximum is 12 bytes for keys."),
         ("The state bears 60 per cent of the cost, but only for bridges.", "The state bears 60 per cent of the cost."),
+        ("The walk takes 2 hours.", "The walk takes two and a half hours."),
+        ("Set the key to `64`.", "Set the key to 65."),
+        ("Ferries to Lundgren take 50 minutes.", "Ferries to Lund take 50 minutes."),
+        ("The docks hold 30 boats on the left and 12 boats on the right.", "Together both docks hold 41 boats."),
+        ("The docks hold 1, 2, 3, 4, 5, 6, 7, 8 and 9 boats.", "Together both docks hold 17 boats."),
     ],
 )
 def test_near_misses_are_not(said: str, asked: str):
@@ -237,6 +248,14 @@ QUOTED = [
 @pytest.mark.parametrize(("sentence", "expected"), QUOTED)
 def test_quotations(sentence: str, expected: Support):
     assert verdict(sentence) is expected
+
+
+def test_a_quotation_of_two_pages_is_judged_by_the_page_of_whom_it_names():
+    pages = ['The board wrote "we regret the delay" in May.'] * 2
+    said = 'In May Norvane wrote "we regret the delay".'
+    assert support(said, pages, ["Brekke Canneries", "Norvane Pumps"]).passage == 1
+    found = support(said, pages, ["Brekke Canneries", "Lund"])
+    assert (found.support, found.passage) == (Support.PARTLY, 0)
 
 
 def test_a_quotation_from_which_the_denial_is_cut_is_not_supported():
