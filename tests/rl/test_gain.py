@@ -50,6 +50,26 @@ def test_what_cannot_be_measured_says_so():
         information_gains([record("va", ids=False)], tokenizer, Asked(), GainConfig(probe=PROBE))
     with pytest.raises(UserError, match="no probe"):
         information_gains([record("va").model_copy(update={"profile": "?"})], tokenizer, Asked(), GainConfig())
+    with pytest.raises(ValueError, match="an empty answer has no tokens"):
+        information_gains([record("va", answers=("",))], tokenizer, Asked(), GainConfig(probe=PROBE))
+    nodes = [
+        one.model_copy(update={"parent": place - 1 if place else None}) for place, one in enumerate(record("va").nodes[2:])
+    ]
+    headless = record("va").model_copy(update={"nodes": tuple(nodes), "leaf": len(nodes) - 1})
+    with pytest.raises(ValueError, match="turn 0 has no prompt"):
+        information_gains([headless], tokenizer, Asked(), GainConfig(probe=PROBE))
+
+
+@pytest.mark.parametrize(("form", "gain"), [(GainForm.LOGPROB, np.log(2)), (GainForm.PROB, 0.25)])
+def test_a_gain_is_of_log_probabilities_or_of_probabilities(form: GainForm, gain: float):
+    class Surer:
+        """A quarter before the page, a half after it."""
+
+        def score_many(self, requests):
+            return [[np.log([0.25 * (1 + n)] * 2) for n, _ in enumerate(r.cuts)] for r in requests]
+
+    (found,) = information_gains([record("va")], WordTokenizer(), Surer(), GainConfig(probe=PROBE, form=form))
+    assert found[0] == pytest.approx(gain)
 
 
 @pytest.mark.parametrize("broken", [np.nan, -np.inf, np.inf])

@@ -88,6 +88,12 @@ def test_what_a_loss_needs_and_lacks_is_named():
             build_loss(config)(inputs([(-1.0, -1.0, 0, 0, 1.0, 1.0)], sequence=None))
 
 
+def test_minirl_drops_what_has_gone_far_from_the_sampler_also_where_its_ratio_is_to_the_proximal():
+    far, near = (-1.0, -3.0, -1.0, 0, 1.0, 1.0), (-1.0, -1.0, -1.0, 0, 1.0, 1.0)
+    metrics = build_loss(MinirlConfig(ratio_to=RatioTo.PROXIMAL))(inputs([far, near]))[1]
+    assert metrics["ratio"].tolist() == [1, 1] and metrics["masked"].tolist() == [1, 0]
+
+
 def test_a_masked_token_may_be_anything():
     config = PpoConfig(correction=CorrectionConfig(cap=None, high=2.0))
     rows = [(math.log(1e80) - 1.0, -1.0, 0, 0, -1.0, 1.0), (-1.0, -1.0, 0, 0, -1.0, 1.0)]

@@ -47,6 +47,15 @@ def test_a_recipe_fits_the_hardware_of_its_paper_and_one_h200(model: Path, name:
     assert found.fits and not found.sentence
 
 
+def test_a_copy_that_samples_beside_the_trainer_is_counted_and_without_a_model_there_is_no_plan(model: Path):
+    devices = described("H200", 139, 1)
+    turns, beside = (planned(model, "tiny", devices, f"rl.pipeline.placement={how}") for how in ("turns", "beside"))
+    parts = beside.estimate.parts
+    assert parts.pop("the copy that samples") == 4 * beside.shape.parameters and parts == turns.estimate.parts
+    with pytest.raises(UserError, match="no model to plan for: give --model"):
+        plan_rl(find_rl_recipe("tiny"), devices)
+
+
 def test_rollouts_that_are_longer_than_the_model_reads_are_refused_stretched_positions_included(model: Path):
     devices = described("H200", 139, 1)
     (model / "config.json").write_text(json.dumps({**QWEN3_4B, "max_position_embeddings": 40_960}))

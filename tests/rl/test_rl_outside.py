@@ -167,6 +167,8 @@ def test_from_a_file_of_questions_to_a_model(given: Path, tmp_path: Path):
     assert len(stored) == 4 * 2 * 2
     assert {one.world for one in stored} == {"encyclopedia-train-40-1"}
     assert read_config(RlRecipe, tmp_path / "out" / "rl.toml").rl == recipe.rl, "the record is a recipe"
+    run(recipe, tmp_path / "out")
+    assert read_metrics(tmp_path / "out" / "metrics.jsonl") == lines, "there is nothing left to do"
 
 
 def test_questions_that_name_their_worlds_are_researched_there(given: Path, tmp_path: Path):

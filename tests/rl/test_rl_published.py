@@ -25,6 +25,7 @@ from sanderling.rl.losses import PpoConfig, RatioTo
 from sanderling.runs.files import LOCK
 from sanderling.runs.run import DATABASE
 
+SERVED = ("rl.pipeline.placement=served", "sampler.served=m")
 PUBLISHED = ("dr-venus-4b", "literesearcher-4b", "literesearcher-4b-two", "agentcpm-explore-4b")
 
 
@@ -85,6 +86,8 @@ def test_the_trainers_temperature_follows_the_rollouts_and_never_contradicts_it(
     assert read("", "rollout.temperature=0.6").rl.trainer.temperature == 0.6
     with pytest.raises(UserError, match=r"temperature 0\.6 and trained at 1\.0: set rollout\.temperature alone"):
         read("[rollout]\ntemperature = 0.6\n[rl.trainer]\ntemperature = 1.0")
+    with pytest.raises(UserError, match=r"a\.toml, rollout: "):
+        read("rollout = 0.6")
 
 
 def test_a_trainer_section_leaves_rls_own_defaults_where_they_are():
@@ -146,6 +149,7 @@ def prepared(recipe: Any, out: Path, processes: int = 1, **more: bool) -> Any:
         (["rl.outcome=f1"], {"judges": ("exact",)}, r"rl.outcome=f1 be ignored: leave one of them out"),
         (["reader.model=models/reader"], {}, "there is no page reader"),
         (["rl.pipeline.placement=served"], {}, "nobody says where: give --endpoint"),
+        ([*SERVED, "sampler.endpoint=host:8000"], {}, "'host:8000' is no address of a server: write http://host:port/v1"),
         (["sampler.sleeps=true"], {}, r"there is no server: set rl\.pipeline\.placement=served"),
         (["parallel.kind=fsdp"], {}, r"cannot sample in the trainer's processes: set rl\.pipeline\.placement=served"),
         (["rl.selection.every=2"], {}, r"give some with --held-out .*, or do neither \(rl\.selection\.every=0\)"),

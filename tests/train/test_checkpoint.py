@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from shard_ranks import run_shards
 from test_team import alone
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
@@ -134,6 +134,20 @@ def test_another_rank_and_damage_are_one_sentence(trained: Path, tmp_path: Path)
     (tmp_path / "adapter_model.safetensors").write_bytes(b"torn")
     with pytest.raises(UserError, match="is damaged"):
         load_adapter(model, tmp_path)
+    of_other_layers = {name.replace("layers.0", "layers.9"): value for name, value in final_weights(trained / "run").items()}
+    save_file(of_other_layers, tmp_path / "adapter_model.safetensors")
+    add_adapter(other := tiny_model(), LORA)
+    with pytest.raises(UserError, match="another model or rank: choose another --out"):
+        load_adapter(other, tmp_path)
+
+
+def test_an_adapter_goes_on_bit_for_bit_and_one_that_is_finished_is_left_alone(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained / "run", tmp_path / "run")
+    assert not run_sft(LOW_RANK, random_rows(12), trained / "base", tmp_path / "run")
+    for later in (tmp_path / "run" / "adapter", *checkpoints(tmp_path / "run" / "checkpoints")[1:]):
+        shutil.rmtree(later)
+    assert run_sft(LOW_RANK, random_rows(12), trained / "base", tmp_path / "run")
+    assert same(final_weights(tmp_path / "run"), final_weights(trained / "run"))
 
 
 STEADY = TrainerConfig(lr=1e-2, eps=1e-3, micro_batch_tokens=64)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,16 @@ def test_a_mixture_of_experts_is_not_counted_as_if_it_were_dense(name: str, tmp_
     with pytest.raises(UserError, match=f"mixture of 128 experts .{name}"):
         shape(**{name: 128})
     assert shape(**{name: None}) == shape(**{name: 1}) == shape()
+    with pytest.raises(UserError, match="does not say num_key_value_heads: only decoders' sizes are understood"):
+        shape(num_key_value_heads=None)
+
+
+def test_of_unlike_gpus_the_smallest_stands_for_all(monkeypatch: pytest.MonkeyPatch):
+    cards = [SimpleNamespace(name=name, total_memory=memory) for name, memory in (("H200", 141), ("A100", 80))]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(cards))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", cards.__getitem__)
+    assert fit.devices_here() == fit.Devices("A100", 2, 80)
 
 
 SHAPES = {

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tiny_qwen3 import random_rows, tiny_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import Qwen3Config
+from transformers import GPT2Config, GPT2LMHeadModel, Qwen3Config
 from transformers.models.qwen3.modeling_qwen3 import Qwen3MLP
 
+from sanderling.core.errors import UserError
 from sanderling.train import memory as memory_module
 from sanderling.train.attention import packed_attention
 from sanderling.train.config import MemoryConfig
@@ -49,6 +50,11 @@ def test_every_setting_gives_the_same_numbers_and_keeps_less(memory: MemoryConfi
     for one, other in zip(found, plain, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-5)
     assert kept < plain_bytes
+
+
+def test_a_model_whose_layers_are_not_known_is_one_sentence():
+    with pytest.raises(UserError, match="layers of a GPT2LMHeadModel are not known: set trainer"):
+        economise(GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=4, n_layer=1, n_head=1)), SETTINGS[0])
 
 
 @pytest.mark.parametrize("memory", [one for one in SETTINGS if one.offload], ids=str)

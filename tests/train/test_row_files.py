@@ -93,6 +93,7 @@ GIVEN = [
     record("svsvsvsva", name="long"),
     record("sa", name="other").model_copy(update={"tokenizer": "another"}),
     record("sa", name="b", ids=False),
+    record("", name="silent").model_copy(update={"leaf": None}),
 ]
 
 
@@ -105,7 +106,9 @@ def encoding() -> Encoding:
     return Encoding(WordTokenizer(), PROFILE)
 
 
-def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", [1, 10**6], ids=["a row group each", "one row group"])
+def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int) -> None:
+    monkeypatch.setattr(row_source, "_GROUP_TOKENS", group)
     wanted = row_source.sft_rows([GIVEN[0], GIVEN[4]], encoding(), Limit(10_000))
     limit = max(len(row.ids) for row in wanted)
     counts = row_source.write_rows(tmp_path / "rows.parquet", GIVEN, encoding(), Limit(limit))
@@ -113,12 +116,12 @@ def test_rows_come_back_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert [(row.trajectory, row.group) for row in found] == [(row.trajectory, row.group) for row in wanted]
     for row, want in zip(found, wanted, strict=True):
         assert np.array_equal(row.ids, want.ids) and np.array_equal(row.loss_mask, want.loss_mask)
-    assert (counts.trajectories, counts.rows, counts.without_turns, counts.too_long, counts.refused) == (5, 2, 1, 1, 1)
+    assert (counts.trajectories, counts.rows, counts.without_turns, counts.too_long, counts.refused) == (6, 2, 2, 1, 1)
     assert counts.tokens == sum(len(row.ids) for row in found) and counts.longest > limit
     assert counts.examples["too_long"].startswith("long") and "another" in counts.examples["refused"]
     left = [json.loads(line) for line in row_source.left_out_file(tmp_path / "rows.parquet").read_text().splitlines()]
     assert [(one["id"], one["reason"]) for one in left] == [
-        ("empty", "without_turns"), ("long", "too_long"), ("other", "refused"),
+        ("empty", "without_turns"), ("long", "too_long"), ("other", "refused"), ("silent", "without_turns"),
     ]  # fmt: skip
     assert "tokens" in left[1]["detail"] and "another" in left[2]["detail"]
     row_source.write_rows(tmp_path / "rows.parquet", GIVEN[:1], encoding(), Limit(limit))

@@ -121,6 +121,13 @@ def test_rows_that_do_not_fit_the_model(given: Path, ids: list[int], mask: list[
     assert not (given / "run" / "sft.toml").exists(), "no run was begun"
 
 
+def test_processes_are_started_by_torchrun_or_by_the_command(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match="torchrun has started the processes already: leave --processes out"):
+        run(replace(order(given), processes=2))
+
+
 def test_no_data_no_model_no_profile_nothing_that_is_there(given: Path) -> None:
     assert "name files of trajectories" in refused(order(given, data=""))
     assert "There is no file" in refused(order(given, data="nowhere.jsonl"))
@@ -132,6 +139,10 @@ def test_no_data_no_model_no_profile_nothing_that_is_there(given: Path) -> None:
     asked = Order(without.config.model_copy(update={"data": mixed}), without.out)
     assert "holds rows, others hold trajectories" in refused(asked)
     assert "no rows to train on" in refused(order(given, "data.max_tokens=5"))
+    with pytest.raises(UserError, match="warmup_steps and warmup_share are both set: set one of them to 0"):
+        order(given, "trainer.warmup_steps=3")
+    with pytest.raises(UserError, match="Nothing says how long rows are: give --row-tokens, or"):
+        plan_sft(order(given, 'data.profile=""').config, CPU())
 
 
 def sharded(weights: Path) -> None:

@@ -1,18 +1,23 @@
 """One optimizer step: exact however it is cut, by every optimizer, with every weighting."""
 
 import copy
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from tiny_qwen3 import random_rows, tiny_model
 from transformers import MistralConfig, MistralForCausalLM, get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 
 from sanderling.core.errors import UserError
-from sanderling.train.config import Aggregation, OptimizerKind, Schedule, TrainerConfig
+from sanderling.runs.progress import Report
+from sanderling.train.config import Aggregation, OptimizerKind, ParallelConfig, ParallelKind, Schedule, TrainerConfig
+from sanderling.train.launch import Job, Launch
 from sanderling.train.metrics import WATCHERS, check_watchers
 from sanderling.train.packing import collate, head_logprobs
 from sanderling.train.rows import Row, sft
@@ -64,15 +69,17 @@ def test_the_cut_into_micro_batches_changes_nothing(aggregation: Aggregation):
         torch.testing.assert_close(weights, states[0][1], atol=1e-5, rtol=1e-5)
 
 
-def test_a_step_that_is_not_finite_names_its_rows_and_changes_nothing():
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_a_step_that_is_not_finite_names_its_rows_and_changes_nothing(what: str):
     rows, model = random_rows(3), tiny_model()
 
     def broken(tokens):
-        return (tokens.weights * tokens.logprobs * float("nan")).sum(), {}
+        """Also where only the slope is: of a root at zero."""
+        return (tokens.logprobs * (float("nan") if what == "loss" else 0.0)).sum().sqrt(), {}
 
     before = [p.detach().clone() for p in model.parameters()]
     trainer = Trainer(model, TrainerConfig())
-    with pytest.raises(UserError, match="t0"):
+    with pytest.raises(UserError, match=f"{what}.*t0"):
         trainer.step(rows, broken)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert all(p.grad is None for p in model.parameters())
@@ -161,11 +168,12 @@ def test_muon_is_torch_s_but_for_the_coarseness_of_16_bits(shape: tuple[int, int
     begun, gradients = torch.randn(shape), [torch.randn(shape) for _ in range(4)]
     ended = []
     for kind in (Muon, torch.optim.Muon):
-        parameter = torch.nn.Parameter(begun.clone())
-        optimizer = kind([parameter], lr=0.1, weight_decay=0.2)
+        parameter, idle = (torch.nn.Parameter(begun.clone()) for _ in range(2))
+        optimizer = kind([parameter, idle], lr=0.1, weight_decay=0.2)
         for gradient in gradients:
             parameter.grad = gradient.clone()
             optimizer.step()
+        assert torch.equal(idle, begun), "it has no gradient"
         ended.append((parameter.detach() - begun, optimizer.state[parameter]["momentum_buffer"]))
     (ours, own), (theirs, torchs) = ended
     torch.testing.assert_close(own, torchs)
@@ -182,6 +190,39 @@ def test_unknown_and_missing_views_are_one_sentence(tmp_path: Path, monkeypatch:
     for name in WATCHERS:
         with pytest.raises(UserError, match=f"pip install {name}"):
             check_watchers([name])
+
+
+@pytest.mark.parametrize("name", ["trackio", "wandb"])
+def test_a_run_that_goes_on_is_the_same_one_to_who_watches_and_a_fresh_one_is_not(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Over a double of the library, with the calls that are made of it."""
+    begun: list[str] = []
+    logged: list[tuple[int, dict[str, float]]] = []
+    double: Any = ModuleType(name)
+    double.__spec__ = ModuleSpec(name, None)
+
+    def init(*project: str, **how: Any) -> SimpleNamespace:
+        begun.append(how["name"])
+        return SimpleNamespace(log=lambda values, step: logged.append((step, values)), finish=lambda: None)
+
+    double.init = init
+    monkeypatch.setitem(sys.modules, name, double)
+    check_watchers([name])
+
+    def run(step: int) -> bool:
+        job = Job(step, "run", 3, done=step - 1, watch=(name,))
+        launch = Launch(tmp_path, ParallelConfig(kind=ParallelKind.NONE), bfloat16=False)
+        return launch.run(lambda _: job, report_step, str, Report(Console(quiet=True)))
+
+    assert run(1) and run(2)
+    (tmp_path / "watched_as.txt").unlink()  # as --fresh leaves nothing
+    run(3)
+    assert begun[0] == begun[1] != begun[2] and logged == [(step, {"loss": 0.5}) for step in (1, 2, 3)]
+
+
+def report_step(team: object, device: object, step: int, watch: Any) -> None:
+    watch(step, {"loss": 0.5})
 
 
 def test_tensorboard_has_every_step_once_after_a_resume(tmp_path: Path):

@@ -99,6 +99,21 @@ def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["finished", "refused"]
 
 
+def test_who_hangs_is_not_waited_for_long_after_another_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks on CUDA would wait for the one that is gone for hours."""
+    monkeypatch.setattr("sanderling.train.launch._LINGER_S", 0.2)
+    tasks = [partial(work_on, tmp_path, 0), partial(fail_beside, tmp_path / "0.pid")]
+    with pytest.raises(UserError, match=r"^The disk is full\.$"):
+        run_tasks(tasks, 2, lambda: None, every_s=0.1)
+    wait_for(lambda: not alive(int((tmp_path / "0.pid").read_text())))
+
+
+def fail_beside(other: Path) -> None:
+    """Once the other one is at work."""
+    wait_for(other.exists)
+    raise UserError("The disk is full.")
+
+
 def test_a_worker_that_was_killed_is_one_sentence() -> None:
     with pytest.raises(UserError, match="worker process was killed"):
         run_tasks([die], 1, lambda: None)
