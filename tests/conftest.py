@@ -4,6 +4,8 @@ They try the same 50 examples each time in ``make test``, 200 in ``make test-all
 in ``make fuzz`` (``fuzz``), where none says otherwise.
 """
 
+import gc
+import multiprocessing
 import os
 import signal
 import sys
@@ -25,10 +27,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tiny models are fastest with one thread, and sum in the same order everywhere.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Processes that tests start and kill are forked from one that has imported what takes seconds, and nothing else.
+multiprocessing.set_forkserver_preload(["torch", "transformers.models.qwen3.modeling_qwen3", "sanderling.rl.launch"])
+
 # One room's fakes, tiny models and records serve in others, too, also where one of them is run alone.
 sys.path.extend(str(room) for room in sorted(Path(__file__).parent.iterdir()) if room.is_dir() and room.name[0] not in "._")
 
 _NUMBERS = count()
+
+
+def pytest_collection_finish() -> None:
+    """What collection has made lives to the end: a whole collection of garbage amid a test need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,10 @@
-"""A run of an evaluation that a test can kill: scripted turns through the real loop, outages that follow from the attempt.
-
-As a program, ``python measured_runs.py DIRECTORY QUESTIONS ATTEMPTS DIE_AFTER`` dies by SIGKILL after so many turns.
-"""
+"""A run of an evaluation that a test can kill: scripted turns through the real loop, outages that follow from the attempt."""
 
 import asyncio
 import datetime
 import os
 import random
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -92,5 +88,6 @@ async def go(
     return made, EvalResult.load(directory.result_file)
 
 
-if __name__ == "__main__":
-    asyncio.run(go(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))
+def live(root: Path, count: int, attempts: int, die_after: int) -> None:
+    """Begin a run or go on with it, and die by SIGKILL after so many turns."""
+    asyncio.run(go(root, count, attempts, die_after))

@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import measured_runs
 import pytest
+from launcher import ended
 from measured_runs import go, questions
 
 from sanderling.core.errors import UserError
@@ -146,9 +145,7 @@ NOT_THE_SAME = {"seconds", "episode_seconds", "resumed", "date", "command"}
 
 def killed(root: Path, count: int, attempts: int, after: int) -> None:
     """A life of the run that ends by SIGKILL after so many turns."""
-    arguments = [root, count, attempts, after]
-    child = subprocess.run([sys.executable, measured_runs.__file__, *map(str, arguments)], check=False, capture_output=True)
-    assert child.returncode == -9, child.stderr.decode()
+    assert ended(measured_runs.live, root, count, attempts, after) == -9
 
 
 def figures(result: EvalResult) -> dict:

@@ -10,19 +10,18 @@ import math
 import os
 import random
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from launcher import begun, launch
 from talker import Talker
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
 PATIENCE_S = 600
 FLEETING = {"date", "latency", "remembered", "cost", "runs", "resumed", "command"}
 FLEETING |= {"commands", "parts", "asked"}
@@ -75,22 +74,20 @@ class Place:
     out: Path
     talker: Talker
 
-    def start(self, words: str, die_at: int = 0) -> subprocess.Popen[str]:
+    def start(self, words: str, die_at: int = 0) -> BaseProcess:
+        """The command in a process of its own, forked from one that has imported what commands import."""
         told = words.format(given=self.given, out=self.out, url=self.talker.url).split()
-        command = [sys.executable, str(LAUNCHER), str(self.count), str(self.out), str(die_at), *told]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        environment |= {
-            "XDG_CACHE_HOME": str(self.out / "cache"),
-            "XDG_DATA_HOME": str(self.out / "data"),
-            "KILLS_NEED": "torch" if words.startswith(("train", "recipe")) else "",
-        }
-        return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-        )
+        home = {"XDG_CACHE_HOME": str(self.out / "cache"), "XDG_DATA_HOME": str(self.out / "data")}
+        return begun(launch, told, home, self.said, self.count, str(self.out), die_at)
 
     @property
     def count(self) -> Path:
         return self.out.with_name(f"{self.out.name}.count")
+
+    @property
+    def said(self) -> Path:
+        """What the last command has said."""
+        return self.out.with_name(f"{self.out.name}.said")
 
     @property
     def bytes(self) -> int:
@@ -106,9 +103,9 @@ class Place:
 
     def in_peace(self, words: str) -> str:
         process = self.start(words)
-        said, _ = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, f"{words}: {said[-3000:]}"
-        return said
+        process.join(PATIENCE_S)
+        assert process.exitcode == 0, f"{words}: {self.said.read_text()[-3000:]}"
+        return self.said.read_text()
 
 
 @dataclass(frozen=True)
@@ -125,13 +122,10 @@ def called_in_peace(case: Case, place: Place) -> Straight:
     place.talker.asked = 0
     began, first = time.monotonic(), place.bytes
     process, most = place.start(case.arguments), first
-    reader = threading.Thread(target=lambda: said.append(process.communicate(timeout=PATIENCE_S)[0]))
-    said: list[str] = []
-    reader.start()
-    while reader.is_alive():
+    while process.is_alive():
         most = max(most, place.bytes)
         time.sleep(0.02)
-    assert process.returncode == 0, f"{case.name}: {said[0][-3000:]}"
+    assert process.exitcode == 0, f"{case.name}: {place.said.read_text()[-3000:]}"
     clocks = {"seconds": time.monotonic() - began, "bytes": most - first, "asked": place.talker.asked}
     return Straight(result_of(case, place), clocks | {"files": int(place.count.read_text())})
 
@@ -144,24 +138,24 @@ def killed(case: Case, place: Place, straight: Straight, when: Sequence[Moment])
     for moment in when:
         at = straight.clocks[moment.clock] * moment.share
         process = place.start(case.arguments, die_at=max(1, round(at)) if moment.clock == "files" else 0)
-        victim, began = process.pid, time.monotonic()
+        began = time.monotonic()
 
-        def strike(victim: int = victim) -> None:
-            os.killpg(victim, signal.SIGKILL)
+        def strike(victim: BaseProcess = process) -> None:
+            os.killpg(victim.pid, signal.SIGKILL)
 
         if moment.clock == "asked":
             place.talker.strike(max(1, round(at)), strike)
-        while process.poll() is None:
+        while process.is_alive():
             late = moment.clock == "seconds" and time.monotonic() - began >= at
             if late or (moment.clock == "bytes" and place.bytes - first >= at):
-                strike()
-                break
+                with suppress(ProcessLookupError):  # it has hardly begun, and leads no group yet
+                    strike()
             assert time.monotonic() - began < PATIENCE_S
             time.sleep(0.003)
-        said, _ = process.communicate(timeout=PATIENCE_S)
+        process.join(PATIENCE_S)
         place.talker.strike(0, None)
-        assert process.returncode in (0, -signal.SIGKILL), f"{case.name} {moment}: {said[-3000:]}"
-        if process.returncode == 0:  # it was done before it could be killed, and some commands refuse a finished place
+        assert process.exitcode in (0, -signal.SIGKILL), f"{case.name} {moment}: {place.said.read_text()[-3000:]}"
+        if process.exitcode == 0:  # it was done before it could be killed, and some commands refuse a finished place
             break
         met += 1
     else:

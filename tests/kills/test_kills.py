@@ -214,8 +214,8 @@ def test_a_killed_question_and_a_killed_further_one_are_resumed(at: int, given: 
             talker.asked = 0
             process = place.start(words)
             talker.strike(call, lambda victim=process.pid: os.killpg(victim, signal.SIGKILL))
-            process.communicate(timeout=60)
-            assert process.returncode == -signal.SIGKILL
+            process.join(60)
+            assert process.exitcode == -signal.SIGKILL
             assert "not ended" in place.in_peace("history")
             place.in_peace("resume")
             assert talker.asked <= 5  # of at most four turns, that which was under way is asked for again

@@ -1,17 +1,17 @@
 """A merge on the disk: whole or not at all, with a record, over shards, without a network."""
 
 import json
-import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from launcher import die, ended
 from merge_models import Weights, assert_close, merged, needs_mergekit, save_models, weights_of
 from safetensors.torch import load_file, save_file
 from tiny_qwen3 import save_tiny, tiny_model
@@ -23,24 +23,21 @@ from sanderling.policy.model_directory import load_model
 
 pytestmark = needs_mergekit
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from mergekit.io import tensor_writer
-saved = 0
-real = tensor_writer.TensorWriter.save_tensor
-def save(self, *arguments, **more):
-    global saved
-    saved += 1
-    if saved == 6:
-        os.kill(os.getpid(), signal.SIGKILL)
-    self.max_shard_size = 20_000
-    real(self, *arguments, **more)
-tensor_writer.TensorWriter.save_tensor = save
-from sanderling.merge.run import merge
-from sanderling.merge.settings import MergeSettings
-merge(MergeSettings(method="linear", models=tuple(map(Path, sys.argv[2:]))), Path(sys.argv[1]), "killed")
-"""
+
+def merge_and_die(out: Path, models: list[Path]) -> None:
+    """Killed at the sixth tensor, in shards."""
+    from mergekit.io.tensor_writer import TensorWriter
+
+    saved, real = count(1), TensorWriter.save_tensor
+
+    def save(self: TensorWriter, *arguments: Any, **more: Any) -> None:
+        if next(saved) == 6:
+            die()
+        self.max_shard_size = 20_000
+        real(self, *arguments, **more)
+
+    TensorWriter.save_tensor = save
+    merge(MergeSettings(method="linear", models=tuple(models)), out, "killed")
 
 
 def snapshot(directory: Path) -> dict[str, bytes]:
@@ -51,9 +48,7 @@ def test_a_merge_that_is_killed_leaves_the_one_before_it(tmp_path: Path) -> None
     models, out = save_models(tmp_path, 2), tmp_path / "out"
     merged(out, method="slerp", models=models, t=0.25)
     before = snapshot(out)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(out), *map(str, models)], env=environment, check=False)
-    assert done.returncode == -9
+    assert ended(merge_and_die, out, models) == -9
     assert list(tmp_path.glob(".partial-out/model-*.safetensors")), "it was amid writing"
     assert snapshot(out) == before
     merged(out, method="linear", models=models)

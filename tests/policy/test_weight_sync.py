@@ -5,13 +5,12 @@ And weights as files: whole or not there, the newest two kept.
 
 import asyncio
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 import torch
+from launcher import die, ended
 from policy_tiny import GREEDY, full_logits, ids, key, load, said
 from safetensors.torch import load_file
 from scripted_server import hang_up, plain, serve
@@ -19,6 +18,7 @@ from test_endpoint import KEY, LetterTokenizer, tokens
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import Sampling
+from sanderling.policy import weight_sync
 from sanderling.policy.contract import Delta, PolicyOutageError, WeightSync
 from sanderling.policy.endpoint import CompletionEndpointPolicy, HttpClient
 from sanderling.policy.transformers_policy import TransformersPolicy
@@ -172,28 +172,21 @@ def test_the_newest_two_are_kept_and_later_ones_of_an_undone_past_go(tmp_path):
     assert torch.equal(load_file(path / "model.safetensors")["a"], torch.ones(4))
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-from sanderling.policy import weight_sync
-real = weight_sync.save_file
-def save_file(tensors, file, metadata=None):
-    real(tensors, file, metadata=metadata)
-    if sys.argv[2] == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-weight_sync.save_file = save_file
-weight_sync.WeightFiles(Path(sys.argv[1])).write({"a": torch.full((4,), float(len(sys.argv[2])))}, 2)
-"""
+def write_and_die(place: Path) -> None:
+    def save_file(tensors, file, metadata=None):
+        real(tensors, file, metadata=metadata)
+        die()
+
+    real, weight_sync.save_file = weight_sync.save_file, save_file
+    WeightFiles(place).write({"a": torch.ones(4)}, 2)
 
 
 def test_a_kill_amid_writing_leaves_the_version_before(tmp_path):
     files = WeightFiles(tmp_path)
     files.write({"a": torch.zeros(4)}, 1)
-    for how, outcome in (("kill", -signal.SIGKILL), ("go", 0)):
-        command = [sys.executable, "-c", KILLED, str(tmp_path), how]
-        assert subprocess.run(command, timeout=120, check=False).returncode == outcome
-        assert (tmp_path / "weights-00000002").exists() == (not outcome) and (tmp_path / "weights-00000001").exists()
+    assert ended(write_and_die, tmp_path) == -signal.SIGKILL
+    assert (tmp_path / "weights-00000001").exists() and not (tmp_path / "weights-00000002").exists()
+    files.write({"a": torch.full((4,), 2.0)}, 2)
     assert torch.equal(load_file((tmp_path / "weights-00000002") / "model.safetensors")["a"], torch.full((4,), 2.0))
     assert stored(tmp_path) == ["weights-00000001", "weights-00000002"]
 

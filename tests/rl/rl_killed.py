@@ -1,4 +1,4 @@
-"""An asynchronous RL run over the real policy and loop, to be killed: ``python rl_killed.py MODEL OUT``.
+"""An asynchronous RL run over the real policy and loop, to be killed.
 
 ``OUT/said.jsonl`` gets a line for every turn that was sampled to its end, in whichever process.
 """
@@ -6,7 +6,6 @@
 import asyncio
 import json
 import os
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -91,7 +90,3 @@ def main(model: Path, out: Path) -> None:
             return Actor(rollout, Copying(policy), journal.stored)
 
         asyncio.run(run_rl(CONFIG, QUESTIONS, connect, Encoding(tokenizer, PROFILE), model, out))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -2,12 +2,8 @@
 
 import asyncio
 import json
-import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 import warnings
 from collections import Counter
@@ -19,6 +15,7 @@ import numpy as np
 import pytest
 import rl_killed
 import torch
+from launcher import begun
 from safetensors.numpy import load_file
 from tiny_base import PHRASES
 
@@ -48,19 +45,20 @@ def killed_at_random(base: Path, out: Path, kills: int) -> int:
     """Run to the end, killing it now and then; returns how often it was killed amid its work."""
     done, dice = 0, random.Random(5)
     while True:
-        process = subprocess.Popen([sys.executable, rl_killed.__file__, str(base), str(out)], start_new_session=True)
+        process = begun(rl_killed.main, base, out)
         if done >= kills:
-            assert process.wait(timeout=240) == 0
+            process.join(240)
+            assert process.exitcode == 0
             return done
         lines = count(out)
         deadline = time.monotonic() + 120
-        while count(out) <= lines + dice.randrange(4, 25) and process.poll() is None and time.monotonic() < deadline:
+        while count(out) <= lines + dice.randrange(4, 25) and process.is_alive() and time.monotonic() < deadline:
             time.sleep(dice.random() * 0.1)
-        if process.poll() is not None:
-            assert process.returncode == 0
+        if not process.is_alive():
+            assert process.exitcode == 0
             return done
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         done += 1
 
 

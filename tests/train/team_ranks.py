@@ -5,6 +5,8 @@ import dataclasses
 import gc
 import itertools
 import multiprocessing
+import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -46,14 +48,14 @@ def processes(count: int) -> Iterator[Callable]:
     A process keeps its rank: what torch remembers of a mesh holds its place there. After a team that failed there are new
     ones: what a group that was broken off leaves to be torn down is nothing for the next test to meet.
     """
-    spawn = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     with tempfile.TemporaryDirectory() as meetings, ExitStack() as stack:
         pools: list[ProcessPoolExecutor] = []
         names = itertools.count()
 
         def run(function: Callable, *arguments, errors: bool = False) -> list:
             if not pools:
-                pools.extend(stack.enter_context(ProcessPoolExecutor(1, mp_context=spawn)) for _ in range(count - 1))
+                pools.extend(stack.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(count - 1))
             meeting = Path(meetings) / str(next(names))
             meeting.mkdir()
             futures = [pool.submit(_cleanly, function, rank, count, meeting, *arguments) for rank, pool in enumerate(pools)]
@@ -123,6 +125,15 @@ def train_bandit(
             )
         )
     return Ran(flat(bandits[0].model).tobytes(), figures, (), tuple(bandits[0].attempts))
+
+
+def die(rank: int, size: int, meeting: Path) -> None:
+    """Rank 0 is killed while the other waits for it."""
+    with join_team(rank, size, meeting) as team:
+        assert team.gather(rank) == [0, 1]
+        if rank == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        team.gather(rank)
 
 
 def refuse(rank: int, size: int, meeting: Path) -> None:

@@ -2,14 +2,13 @@ import dataclasses
 import json
 import multiprocessing
 import signal
-import subprocess
-import sys
 import time
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 import numpy as np
 import pytest
+from launcher import die, ended
 from safetensors.numpy import load_file
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
@@ -28,18 +27,9 @@ CONFIG = SupervisedConfig(
     seed=5,
 )
 
-VICTIM = """
-import sys
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-sys.path.insert(0, sys.argv[1])
-from tiny_qwen3 import random_rows
-from sanderling.train.config import SupervisedConfig
-from sanderling.train.sft import run_sft
-config = SupervisedConfig.model_validate_json(sys.argv[4])
-run_sft(config, random_rows(12), Path(sys.argv[2]), Path(sys.argv[3]), lambda step, metrics: print(step, flush=True))
-"""
+
+def die_at_step_5(base: Path, out: Path) -> None:
+    run_sft(CONFIG, random_rows(12), base, out, lambda step, metrics: die() if step == 5 else None)
 
 
 def weights(run: Path) -> dict[str, np.ndarray]:
@@ -49,17 +39,7 @@ def weights(run: Path) -> dict[str, np.ndarray]:
 def test_a_run_killed_at_any_step_ends_with_the_same_weights_bit_for_bit(tmp_path: Path):
     base = save_tiny(tmp_path / "base")
     assert run_sft(CONFIG, random_rows(12), base, tmp_path / "straight")
-    victim = subprocess.Popen(
-        [sys.executable, "-c", VICTIM, str(Path(__file__).parent), base, tmp_path / "killed", CONFIG.model_dump_json()],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert victim.stdout is not None
-    for line in victim.stdout:
-        if int(line) == 5:
-            break
-    victim.send_signal(signal.SIGKILL)
-    victim.wait()
+    assert ended(die_at_step_5, base, tmp_path / "killed") == -signal.SIGKILL
     assert not (tmp_path / "killed" / "model").exists()
     seen: list[int] = []
     run_sft(CONFIG, random_rows(12), base, tmp_path / "killed", lambda step, metrics: seen.append(step))

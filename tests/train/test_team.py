@@ -1,10 +1,9 @@
 """Two real processes over gloo do what one does: the same rollouts, the same steps, and they end together."""
 
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from safetensors.numpy import load_file
 from sft_runs import write_base, write_data, write_settings
 from shard_ranks import fail_on_rank_1, reinforce, sft_under_torchrun
 from shard_ranks import take_steps as take_sharded_steps
-from team_ranks import Ran, processes, refuse, take_steps, train_bandit
+from team_ranks import Ran, die, processes, refuse, take_steps, train_bandit
 from tiny_qwen3 import random_rows, save_tiny, tiny_model
 
 from sanderling.core.errors import UserError
@@ -50,16 +49,6 @@ RL = changed(
 )  # fmt: skip
 OWN = {"seconds", "tokens_per_second", "computed_tokens", "wait_seconds", "learn_seconds"}
 """What is a rank's own, or depends on how many there are."""
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from sanderling.train.team import join_team
-
-with join_team(0, 2, Path(sys.argv[1])) as team:
-    team.gather(0)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
 
 
 def alone(function: Callable, *arguments) -> Ran:
@@ -121,12 +110,10 @@ def test_a_sentence_for_the_user_is_the_same_on_every_rank(pair):
     assert [(type(error), str(error)) for error in errors] == [(UserError, "Give it a larger disk.")] * 2
 
 
-def test_the_kill_of_one_rank_ends_the_other_with_one_sentence(tmp_path: Path):
-    other = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
-    with pytest.raises(UserError, match="One of this run's 2 processes ended unexpectedly"), join_team(1, 2, tmp_path) as team:
-        assert team.gather(1) == [0, 1]
-        team.gather(1)
-    assert other.wait(timeout=60) == -9
+def test_the_kill_of_one_rank_ends_the_other_with_one_sentence(pair):
+    errors = pair(die, errors=True)
+    assert [type(error) for error in errors] == [BrokenProcessPool, UserError]
+    assert "One of this run's 2 processes ended unexpectedly" in str(errors[1])
 
 
 def test_who_waits_in_vain_for_the_others_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,23 +1,24 @@
 """A world on Milvus: the same pages and nearly the same lists, whole after a kill, one sentence for what is not there."""
 
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from launcher import die, ended
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.world_tools import world_tools
+from sanderling.world import milvus
 from sanderling.world.contract import Occasion, Page, World, answered
 from sanderling.world.disk.building import build_world
 from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
@@ -102,26 +103,16 @@ def test_visits_and_pages_are_the_same(pushed: Pushed) -> None:
     assert answered(there.visit("https://zh.example/1", occasion=hidden)).status is ToolStatus.NOT_FOUND
 
 
-CHILD = """
-import os, signal, sys
-from pathlib import Path
-from sanderling.world import milvus
-from sanderling.world.disk.store import open_world
+def push_and_die(source: Path, uri: str, target: Path, kill_at: int) -> None:
+    calls, call = count(1), Milvus.call
 
-milvus._BATCH = 20
-source, uri, target, kill_at = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
-calls, call = 0, milvus.Milvus.call
+    def counted(self: Milvus, method: str, *given: Any, **named: Any) -> Any:
+        if method == "upsert" and next(calls) == kill_at:
+            die()
+        return call(self, method, *given, **named)
 
-def counted(self, method, *given, **named):
-    global calls
-    calls += method == "upsert"
-    if calls == kill_at:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return call(self, method, *given, **named)
-
-milvus.Milvus.call = counted
-milvus.push_world(source, open_world(source), uri, target, vector_index=milvus.VectorIndex.FLAT)
-"""
+    Milvus.call, milvus._BATCH = counted, 20
+    push_world(source, open_world(source), uri, target, vector_index=VectorIndex.FLAT)
 
 
 @pytest.mark.parametrize("kill_at", [9])
@@ -130,11 +121,8 @@ def test_killed_it_goes_on(tmp_path: Path, kill_at: int) -> None:
     build_world(source, generate_pages(50, 1), name="t", source="test")
     world, embedder = open_world(source), HashedEmbedder(16)
     embed_world(source, world, embedder, settings_for(embedder), spec="hashed:16")
-    run = [sys.executable, "-c", CHILD, str(source), uri, str(target)]
-    killed = subprocess.run([*run, str(kill_at)], env=os.environ, timeout=120)
-    assert killed.returncode == -signal.SIGKILL and not target.exists()
-    again = subprocess.run([*run, "-1"], env=os.environ, timeout=120, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
+    assert ended(push_and_die, source, uri, target, kill_at) == -signal.SIGKILL and not target.exists()
+    assert ended(push_and_die, source, uri, target, -1) == 0
     assert list(MilvusWorld(target).all_pages()) == list(world.all_pages())
 
 
