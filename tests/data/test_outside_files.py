@@ -20,7 +20,7 @@ from made_files import save
 
 from sanderling.cli.main import main
 
-LINES = [{"question": f"Où est-ce, {n} ?", "answer": "Ici", "messages": TALK} for n in range(3_000)]
+LINES = [{"question": f"Où est-ce, {n} ?", "answer": "Ici", "messages": TALK} for n in range(600)]
 
 
 def sanderling(*words: object) -> tuple[int, str]:
@@ -49,7 +49,7 @@ def zstd(content: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd}
+PACKERS = {".gz": gzip.compress, ".bz2": partial(bz2.compress, compresslevel=1), ".xz": lzma.compress, ".zst": zstd}
 SPOKEN = [{"speaker": "User", "text": "why?"}, {"speaker": "Assistant", "text": "42"}]
 
 
@@ -135,22 +135,22 @@ TEXT = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in LINES).en
 @pytest.mark.parametrize("ending", PACKERS)
 def test_a_packed_file_is_read_and_of_a_cut_one_what_is_whole(tmp_path: Path, ending: str) -> None:
     packed = PACKERS[ending](TEXT)
-    assert written(tmp_path, f"a.jsonl{ending}", packed)[::2] == (0, 3_000)
+    assert written(tmp_path, f"a.jsonl{ending}", packed)[::2] == (0, 600)
     (tmp_path / "folder").mkdir()
     (tmp_path / f"a.jsonl{ending}").rename(tmp_path / "folder" / f"a.jsonl{ending}")
     assert data("import", tmp_path / "folder", "--out", tmp_path / "t.jsonl")[0] == 0
     code, told, count = written(tmp_path, f"cut.jsonl{ending}", packed[: len(packed) * 9 // 10])
-    assert code == 0 and 0 < count < 3_000 and "it is cut" in told and "download it again" in told
+    assert code == 0 and 0 < count < 600 and "it is cut" in told and "download it again" in told
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.csv"])
 def test_a_cut_list_or_table_gives_its_whole_entries(tmp_path: Path, name: str) -> None:
-    rows = [{"question": f"Why {n * n * 7919}?", "answer": str(n)} for n in range(20_000)]
+    rows = [{"question": f"Why {n * n * 7919}?", "answer": str(n)} for n in range(5_000)]
     plain = save(tmp_path / name, rows).read_bytes()
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(plain)[:-5_000])
     code, told = data("import", tmp_path / f"{name}.gz", "--questions", tmp_path / "q.jsonl")
     asked = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
-    assert code == 0 and "it is cut" in told and 0 < len(asked) < 20_000
+    assert code == 0 and "it is cut" in told and 0 < len(asked) < 5_000
     assert all(one["text"] == f"Why {int(one['answers'][0]) ** 2 * 7919}?" for one in asked)
 
 
@@ -158,7 +158,7 @@ def test_a_wrong_checksum_is_called_one(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(TEXT))
     packed[-6] ^= 255
     code, told, count = written(tmp_path, "a.jsonl.gz", bytes(packed))
-    assert (code, count) == (0, 3_000) and "checksum does not match" in told
+    assert (code, count) == (0, 600) and "checksum does not match" in told
 
 
 def test_lines_in_latin_1_are_named_and_the_others_kept(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """What can be swept and which point is the best; sweeps over skills: measured once, gone on with, never mixed."""
 
+import asyncio
 import datetime
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -220,7 +222,13 @@ def test_skills_need_questions(lab: Lab, tmp_path: Path) -> None:
     assert not (tmp_path / "sweep").exists()
 
 
-def test_what_could_not_be_measured_is_never_the_best(lab: Lab, tmp_path: Path) -> None:
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outage is tried again at once."""
+    monkeypatch.setattr("asyncio.sleep", partial(lambda sleep, seconds: sleep(0), asyncio.sleep))
+
+
+def test_what_could_not_be_measured_is_never_the_best(lab: Lab, tmp_path: Path, hasty: None) -> None:
     lab.outage_from = 0.0
     report = lab.run(lab.sweep((0.5,)), tmp_path / "sweep")
     assert report.best is None and report.points[0].mean is None and not (tmp_path / "sweep" / "best").exists()
@@ -232,7 +240,7 @@ def call(lab: Lab, *words: object) -> str:
 
 
 def test_the_command_shows_its_table_and_keeps_to_its_settings(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hasty: None
 ) -> None:
     monkeypatch.setattr("sanderling.policy.load.open_policy", lambda spec, **_: lab.open_policy(Path(spec)))
     skill = ("--skill", f"old={questions(tmp_path, 'old')}", "--set", "values=[0.5]")

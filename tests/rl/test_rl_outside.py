@@ -88,12 +88,6 @@ def test_an_estimator_and_a_loss_of_ones_own_go_through_the_command(given: Path,
         run_rl_command(Order(recipe_of(given, *sets, date="2026-01-01"), tmp_path / "out"), silent())
 
 
-def test_several_processes_load_ones_own_file_themselves(given: Path, mine: Path, tmp_path: Path):
-    recipe = recipe_of(given, f"rl.estimator.kind={mine}:credit", "rl.steps=1", "parallel.kind=replicate")
-    run_rl_command(Order(recipe, tmp_path / "out", 2), silent())
-    assert (tmp_path / "out" / "model" / "config.json").is_file()
-
-
 def test_settings_of_ones_own_are_checked_and_recorded_as_any(mine: Path):
     recipe = find_rl_recipe("tiny", [f"rl.estimator.kind={mine}:credit", "rl.estimator.by=3"])
     assert load_config(RlRecipe, to_toml(recipe), "rl.toml") == recipe
@@ -228,8 +222,8 @@ def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path
         run(recipe_of(given, *placed), tmp_path / "out")
 
 
-def test_two_processes_share_the_work(given: Path, tmp_path: Path):
-    recipe = recipe_of(given, "parallel.kind=replicate", "rl.steps=2")
+def test_two_processes_share_the_work_and_load_ones_own_file_themselves(given: Path, mine: Path, tmp_path: Path):
+    recipe = recipe_of(given, f"rl.estimator.kind={mine}:credit", "parallel.kind=replicate", "rl.steps=2")
     run(recipe, tmp_path / "out", processes=2)
     lines = read_metrics(tmp_path / "out" / "metrics.jsonl")
     assert len(lines) == 2 and lines[-1]["rollouts"] == 4
