@@ -10,7 +10,7 @@ those of ``own.jsonl`` and ``real.jsonl`` (``--seen``: their figures, and every 
 ``fresh.jsonl``, over other pages, which nobody read before the checker had met them once; since then they are seen, too, and
 the next figures of record need other claims. Beside it in the same run, with thresholds fitted to the seen ones: the share of
 a claim's words in the best passage, the cosine of an embedding, and with ``--judge http://host:port/v1#model`` a model that is
-asked about the passages that share most words with the claim.
+asked about the passages that share most words with the claim. Of a run with a judge only its row is added to the file.
 """
 
 import argparse
@@ -104,8 +104,8 @@ def fitted(score: Callable[[str, Sequence[str]], float], claims: Sequence[dict[s
     return lambda claim: score(claim["claim"], claim["passages"]) >= best
 
 
-def judged(spec: str, claims: Sequence[dict[str, Any]]) -> Checker:
-    """A model's verdicts on all claims, asked side by side; a reply that says none of the three words supports nothing."""
+def judged(spec: str, claims: Sequence[dict[str, Any]]) -> tuple[Checker, int]:
+    """A model's verdicts on all claims, asked side by side; and how many replies say none of the words, and support nothing."""
 
     def prompt(one: dict[str, Any]) -> Message:
         terms = set(content_terms(one["claim"], 200))
@@ -118,11 +118,9 @@ def judged(spec: str, claims: Sequence[dict[str, Any]]) -> Checker:
             replies = await asyncio.gather(*(client.ask([prompt(one)]) for one in claims))
         return [reply.text.lower() for reply in replies]
 
-    said = {}
-    for one, reply in zip(claims, asyncio.run(ask()), strict=True):
-        found = re.findall(r"\b(supported|partly|not_found)\b", reply)
-        said[one["claim"]] = found[-1:] == [Support.SUPPORTED]
-    return lambda claim: said[claim["claim"]]
+    found = [re.findall(r"\b(supported|partly|not_found)\b", reply) for reply in asyncio.run(ask())]
+    said = {one["claim"]: verdicts[-1:] == [Support.SUPPORTED] for one, verdicts in zip(claims, found, strict=True)}
+    return lambda claim: said[claim["claim"]], sum(not verdicts for verdicts in found)
 
 
 def figures(said: Sequence[bool], claims: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -174,12 +172,16 @@ def main() -> None:
         "shared words": fitted(shared_words, claims),
         f"embedding {embedder.model}": fitted(cosines(embedder.embed), claims),
     }
-    if given.judge:
-        checkers[f"judge {given.judge.rpartition('#')[2]}"] = judged(given.judge, fresh)
     rows |= {name: rows_of(checker, fresh, name) for name, checker in checkers.items()}
     command = f"OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES --embedder {given.embedder}"
-    made = {"command": command, "date": date.today().isoformat(), "machine": machine()}
+    made: dict[str, Any] = {"command": command, "date": date.today().isoformat(), "machine": machine()}
     made |= {"seen": len(seen), "fresh": len(fresh)}
+    if given.judge:
+        name, began = f"judge {given.judge.rpartition('#')[2]}", time.monotonic()
+        checker, silent = judged(given.judge, fresh)
+        made |= {"command": f"{command} --judge URL#MODEL", "seconds": round(time.monotonic() - began), "no verdict": silent}
+        kept = json.loads(RESULT.read_text(encoding="utf-8"))
+        rows, made = {**kept["rows"], name: made | rows_of(checker, fresh, name)}, kept
     RESULT.write_text(json.dumps(made | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 

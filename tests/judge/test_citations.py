@@ -228,6 +228,14 @@ def test_what_the_passages_do_not_say_is_not_green():
 def test_sentences_without_a_claim_have_no_verdict():
     answer = "# Towers\nHere is what I found:\nHow high is it?\nWhether it leans could not be determined."
     assert [one.support for one in cited(answer).sentences] == [None] * 4
+    assert cited(answer).checked == "Nothing in this answer can be checked against sources."
+
+
+def test_a_sentence_set_as_a_heading_is_checked():
+    answer = (
+        "## The tower of Velm\n## The tower of Velm is 43 metres high.\n## The tower of Velm was built by a man called Steen"
+    )
+    assert [one.support for one in cited(answer).sentences] == [None, Support.PARTLY, Support.PARTLY]
 
 
 @pytest.mark.parametrize(

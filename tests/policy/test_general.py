@@ -142,6 +142,17 @@ async def test_json_in_an_answer_is_no_call(world: Path) -> None:
     assert done.answer == text and len(taken) == 2
 
 
+async def test_a_result_that_the_model_made_up_is_no_part_of_its_answer(world: Path) -> None:
+    """As SmolLM2 does in the text form: it goes on with what it has seen before."""
+    made_up = "<tool_response>\nKent was founded by nobody.\n</tool_response>"
+    with openai_server(lambda messages: {"content": f"Ada Vell did.\n{made_up}"}) as (url, _, _):
+        done = await asked(world, url, query="?tools=text")
+    assert done.answer == "Ada Vell did."
+    with openai_server(lambda messages: {"content": made_up}) as (url, _, _):
+        done = await asked(world, url, query="?tools=text")
+    assert (done.ending, done.answer) == (Ending.MALFORMED, None)
+
+
 async def test_two_unreadable_turns_end_it_with_the_reason(world: Path) -> None:
     broken = {"content": "", "tool_calls": [call("search", '{"query": ["Kent')]}
     with openai_server(lambda messages: broken) as (url, taken, refused):
@@ -379,9 +390,34 @@ def test_doctor_tells_how_to_ask() -> None:
     with openai_server(examined, tools=False) as (url, _, _):
         shown = run("doctor", "--model", url)
     assert "called in its text: search; its result was read" in shown and f"--model '{url}?tools=text#m'" in shown
-    with openai_server(lambda messages: {"content": "Five, I think."}) as (url, _, _):
+
+
+@pytest.mark.parametrize("are_shown", [False, True])
+def test_doctor_tells_a_model_without_calls_from_a_server_that_shows_it_no_tools(are_shown: bool) -> None:
+    """llama.cpp's server takes tools and drops them where the model's chat template has no place: the prompt is no longer."""
+
+    def usage(message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        return {"prompt_tokens": 100 + 300 * (are_shown and "tools" in body), "completion_tokens": 5}
+
+    with openai_server(lambda messages: {"content": "Five, I think."}, usage=usage) as (url, _, _):
         shown = run("doctor", "--model", url, ends=1)
-    assert "no call came where one was asked for, but: Five, I think." in shown and "It cannot research" in shown
+    assert "It cannot research" in shown and shown.count("no call came where one was asked for, but: Five") == 1 + are_shown
+    assert ("taken and dropped" in shown) is not are_shown
+
+    def in_text(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        return examined(messages) if len(messages) == 1 or "<tools>" in messages[0]["content"] else {"content": "Five."}
+
+    with openai_server(in_text, usage=usage) as (url, _, _):
+        shown = run("doctor", "--model", url)
+    assert "called in its text: search" in shown and f"--model '{url}?tools=text#m'" in shown
+
+
+def test_an_answer_without_a_call_names_who_finds_out_why(tmp_path: Path) -> None:
+    (tmp_path / "kent.md").write_text("# Kent\n\nKent was founded by Ada Vell in 1803.\n")
+    for said, is_told in ((lambda messages: {"content": "Five, I think."}, True), (researcher, False)):
+        with openai_server(said) as (url, _, _):
+            shown = run("ask", "Who founded Kent?", "--docs", tmp_path, "--model", f"{url}?context=9000#m")
+        assert (f"No tool was called: sanderling doctor --model {url} finds out" in shown) is is_told
 
 
 @pytest.mark.parametrize("odd", [{"choices": None}, {"choices": ["x"]}, {"choices": {"a": 1}}, {}, b"\xff"])

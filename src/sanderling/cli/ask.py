@@ -41,6 +41,7 @@ from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending
 from sanderling.policy.budget import NOTHING, Ledger, Spending, read_prices
 from sanderling.policy.contract import tell_reasoning_field
+from sanderling.policy.load import is_endpoint
 from sanderling.runs.files import check_places, or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
@@ -199,6 +200,9 @@ async def _ask(
                 if records[0].ending is not None and records[0].ending.scored:
                     link.unlink(missing_ok=True) if session is not None else shutil.rmtree(link)
     tell(receipt(records, None if price is None else spend.taken().cost))
+    if is_endpoint(config.agent.model) and not any(node.events for node in records[-1].branch()):
+        place = config.agent.model.partition("?")[0].partition("#")[0]
+        tell(f"No tool was called: sanderling doctor --model {place} finds out whether the model can, and is shown any.")
     for one in outgoing:
         tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(' '.join(one.text.split()))}")
     if session is not None:

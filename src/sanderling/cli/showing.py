@@ -57,7 +57,7 @@ class Watcher:
     def _so_far(self, event: TurnStarted) -> str:
         """What the turn begins with: tokens, pages, and what is left."""
         found, read = len(self._found["search"] | self._found["visit"]), len(self._found["visit"])
-        told = [f"{event.prompt_tokens:,} tokens"] + ([f"{found} pages found, {read} read"] if found else [])
+        told = [f"{event.prompt_tokens:,} tokens"] + ([f"{counted_as(found, 'page')} found, {read} read"] if found else [])
         return " · ".join([*told, *([f"left: {left}"] if (left := self._left()) else [])])
 
     def _observed(self, event: Observed) -> None:

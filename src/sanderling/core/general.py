@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sanderling.core.parse import MAX_CALLS, ParsedTurn, ParseProblem, normalise_arguments, parse_turn
+from sanderling.core.parse import MAX_CALLS, RESPONSE, ParsedTurn, ParseProblem, normalise_arguments, parse_turn
 from sanderling.core.profiles import ToolNames
 from sanderling.core.text import decode_json
 from sanderling.core.types import ToolCall, ToolSpec
@@ -48,7 +48,7 @@ def parse_general(
         parsed = replace(parsed, answer=None, left=(*parsed.left, parsed.answer))
     if parsed.actionable:
         return parsed
-    said = _outside_reasoning(text)
+    said = _outside_reasoning(text.partition(RESPONSE)[0])  # a result that it made up is neither call nor answer
     known = {spec.name: spec for spec in specs}
     calls = _tagged_calls(said, known) or _json_calls(said, known)
     if calls:

@@ -20,7 +20,7 @@ THINK, THINK_END = "<think>", "</think>"
 CALL, CALL_END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWER_END = "<answer>", "</answer>"
 CODE, CODE_END = "<code>", "</code>"
-_RESPONSE = "<tool_response>"
+RESPONSE = "<tool_response>"
 MAX_CALLS = 32  # calls read from one turn, which also keeps the time linear
 _OPENERS = re.compile("<(?:tool_call|answer|think)>")
 _BOUNDARY = re.compile("</?tool_call>|<answer>|<think>")
@@ -118,8 +118,8 @@ class _Reader:
             self.problems.setdefault(problem)
 
     def read(self) -> ParsedTurn:
-        self.flag(ParseProblem.CUT_AT_RESPONSE, _RESPONSE in self.text)
-        text = self.text = self.text.partition(_RESPONSE)[0]
+        self.flag(ParseProblem.CUT_AT_RESPONSE, RESPONSE in self.text)
+        text = self.text = self.text.partition(RESPONSE)[0]
         self.last_answer_end = text.rfind(ANSWER_END)
         at, opened, closed = 0, text.find(THINK), text.find(THINK_END)
         if self.think_open:

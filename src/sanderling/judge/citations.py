@@ -57,6 +57,7 @@ _PARTED = re.compile(r"(?<=[a-zà-öø-ÿ])-\n(?=[a-zà-öø-ÿ])")
 _HYPHENS = str.maketrans("\u2010\u2011", "--")
 _CJK_CLAUSE = re.compile(r"[，、；：。！？,;:!?]")
 _MOST_PAIRS = 0.6  # of the neighbouring characters of a sentence that is partly there
+_HEADING = re.compile(r"#+\s+(?:\S+\s*){1,8}(?<![.!。！])$")  # whole sentences say something, in whatever type
 _RULE = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*\|[\s:|-]*$")  # between a table's head and its rows
 _FRAGMENT_WORDS, _CLAIM_WORDS = 8, 3
 DOUBTS = {Support.PARTLY: "only partly in the sources", Support.NOT_FOUND: "not found in what was read"}
@@ -122,6 +123,7 @@ class CitedAnswer:
         counts = {support: self.count(support) for support in Support}
         told = f"Of {counted_as(sum(counts.values()), 'sentence')} that can be checked: {counts[Support.SUPPORTED]} supported, "
         told += f"{counts[Support.PARTLY]} partly, {counts[Support.NOT_FOUND]} not found in what was read."
+        told = told if any(counts.values()) else "Nothing in this answer can be checked against sources."
         left_out = f" {counted_as(self.invented, 'reference')} that led nowhere: left out."
         return told + (left_out if self.invented else "")
 
@@ -282,7 +284,7 @@ def _is_open(text: str) -> bool:
 
 def _checked(before: str, text: str, known: Sequence[int], read: dict[int, Passage], numbering: Numbering) -> Sentence:
     """A sentence against the passages that it cites, and where they do not say it, against all that was read."""
-    if not content_terms(text, 3) or text.startswith("#") or text.endswith((":", "?")) or _is_open(text):
+    if not content_terms(text, 3) or _HEADING.match(text) or text.endswith((":", "?")) or _is_open(text):
         return Sentence(text, None, before=before)
     every = list(read.values())
     texts, titles = [_legible(passage.text) for passage in every], [passage.title or passage.url for passage in every]

@@ -94,6 +94,9 @@ async def _tools(policy: ChatEndpointPolicy, *, natively: bool = True) -> tuple[
     try:
         turn = await session.generate(Delta(asked, tools=tools), sampling, _KEY, pieces.append)
         parsed = parse_general(turn.text, _SPECS, _GENERAL.tools)
+        if not parsed.calls and natively and await _are_dropped(policy, asked, turn.prompt_tokens):
+            told = "taken and dropped: the chat template that the server has of this model shows it none"
+            return Finding("tools", False, told), False
         if not parsed.calls:
             return Finding("tools", False, f"no call came where one was asked for, but: {_brief(turn.text)}"), not natively
         result = Message(role=Role.USER, content=f"<tool_response>\n{_RESULT}\n</tool_response>")
@@ -105,6 +108,12 @@ async def _tools(policy: ChatEndpointPolicy, *, natively: bool = True) -> tuple[
     form = "called natively" if natively and turn.text.lstrip().endswith("</tool_call>") else "called in its text"
     read = "its result was read" if "412" in answer.text else f"its result was not used: {_brief(answer.text)}"
     return Finding("tools", True, f"{form}: {parsed.calls[0].name}; {read}"), True
+
+
+async def _are_dropped(policy: ChatEndpointPolicy, asked: tuple[Message, ...], tokens: int) -> bool:
+    """Whether the prompt is no longer with tools than without, as by llama.cpp's server over a template that has no place."""
+    bare = await policy.open(_KEY).generate(Delta(asked), Sampling(max_tokens=1), _KEY)
+    return 0 < tokens <= bare.prompt_tokens
 
 
 async def _context(client: HttpClient) -> int | None:
