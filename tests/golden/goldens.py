@@ -54,7 +54,9 @@ _LATER: dict[str, Any] = {"passages": ((), []), "spans": ((), []), "general": (F
 def _as_then(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _as_then(one) for key, one in value.items() if one not in _LATER.get(key, ())}
-    return [_as_then(one) for one in value] if isinstance(value, list | tuple) else value
+    if not isinstance(value, list | tuple):
+        return value
+    return [_as_then(one) if isinstance(one, dict | list | tuple) else one for one in value]  # mostly numbers of tokens
 
 
 def module_of(area: str) -> Any:
