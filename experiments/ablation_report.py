@@ -87,14 +87,13 @@ def two_way(values: FloatArray, *, seed: int, resamples: int) -> FloatArray:
     rng = np.random.default_rng(seed)
     rows, columns = values.shape
     known = np.isfinite(values)
-    filled = np.where(known, values, 0.0)
-    found = np.empty(resamples)
-    for at in range(resamples):
-        of_seeds = np.bincount(rng.integers(0, rows, rows), minlength=rows)
-        of_questions = np.bincount(rng.integers(0, columns, columns), minlength=columns)
-        weight = of_seeds @ known @ of_questions
-        found[at] = (of_seeds @ filled @ of_questions) / weight if weight else np.nan
-    return found
+    drawn = rng.integers(0, np.tile(np.repeat([rows, columns], [rows, columns]), (resamples, 1)))
+    of_seeds, of_questions = (
+        np.bincount((part + size * np.arange(resamples)[:, None]).ravel(), minlength=size * resamples).reshape(-1, size) * 1.0
+        for part, size in ((drawn[:, :rows], rows), (drawn[:, rows:], columns))
+    )
+    total, weight = ((of_seeds @ one * of_questions).sum(-1) for one in (np.where(known, values, 0.0), known))
+    return np.divide(total, weight, out=np.full(resamples, np.nan), where=weight > 0)
 
 
 def estimate(values: FloatArray, *, level: float, seed: int, resamples: int) -> Estimate:

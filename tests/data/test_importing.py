@@ -66,7 +66,7 @@ def recoverable(t: Trajectory) -> list[object]:
 
 
 @given(st.sampled_from(HOLDERS), st.lists(MESSAGE | JSON, max_size=6), FIELDS)
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_no_message_of_any_layout_is_lost(
     tmp_path_factory: pytest.TempPathFactory, holder: str, messages: list[Any], fields: dict[str, Any]
 ) -> None:

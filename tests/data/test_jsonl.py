@@ -6,7 +6,7 @@ import time
 import warnings
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import trajectories
 
@@ -23,7 +23,6 @@ def make(id: str = "t0", **fields) -> Trajectory:
 
 
 @given(trajectories())
-@settings(max_examples=150, deadline=None)
 def test_json_round_trip_is_exact(trajectory):
     line = encode_record(trajectory)
     again = decode_trajectory(decode_record(line))
@@ -33,7 +32,6 @@ def test_json_round_trip_is_exact(trajectory):
 
 
 @given(st.lists(trajectories(), max_size=4))
-@settings(max_examples=60, deadline=None)
 def test_parquet_round_trip_is_exact(tmp_path_factory, items):
     path = tmp_path_factory.mktemp("p") / "t.parquet"
     assert write_trajectories(path, items) == len(items)

@@ -52,7 +52,7 @@ def digest(*parts: bytes) -> str:
 
 async def episodes(model: Path, tools: dict, questions: list[Question]) -> list[Trajectory]:
     """Fewer at a time than there are, so that sessions come and go."""
-    asked = [(question, Seeds(run=5, episode=1, attempt=attempt)) for question in questions for attempt in range(3)]
+    asked = [(question, Seeds(run=5, episode=1, attempt=attempt)) for question in questions for attempt in range(2)]
     agent = Agent(TransformersPolicy.load(model, max_batch=5), tools, PROFILE, CLOCK)
     return await in_parallel(lambda one: agent.run(*one), asked, 7)
 

@@ -26,7 +26,6 @@ from sanderling.recipes.tiny import (
     VALIDATION,
     TinyConfig,
     TinyRun,
-    WorldPlan,
     build_worlds,
     curate,
     find_recipe,
@@ -105,9 +104,8 @@ def words_of(world: Encyclopedia) -> set[str]:
     return words - {*ORGANISATION_FORMS, *WORK_FORMS, *EVENT_FORMS, "of"}
 
 
-def texts_of(run: TinyRun, plan: WorldPlan) -> str:
+def texts_of(run: TinyRun, world: Encyclopedia) -> str:
     """Everything that a world shows: addresses, titles, pages, questions."""
-    world = plan.generate()
     asked = chain_questions(world, 100, run.config.questions.seed, run.config.questions.hop_shares)
     shown = [f"{item.page.url} {item.page.title} {item.page.text}" for item in world.pages]
     return " ".join([*shown, *(question.text for question in asked)])
@@ -122,8 +120,9 @@ def test_no_name_of_the_held_out_world_occurs_in_any_other_world_of_the_recipe(t
     others = [*run.training, run.validation]
     assert len({plan.seed for plan in others}) == len({plan.name for plan in others}) == config.worlds.train + 1
     for plan in others:
-        seen = {word.casefold() for word in re.findall("[A-Za-z]+", texts_of(run, plan))}
-        assert words_of(plan.generate()) <= {word.capitalize() for word in seen}  # the search does find names
+        world = plan.generate()
+        seen = {word.casefold() for word in re.findall("[A-Za-z]+", texts_of(run, world))}
+        assert words_of(world) <= {word.capitalize() for word in seen}  # the search does find names
         assert not {word.casefold() for word in held_out} & seen
         assert plan.seed < FIRST_WORLD  # the base model's worlds are others again
 

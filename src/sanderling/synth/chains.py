@@ -122,7 +122,8 @@ def _question(world: Encyclopedia, path: Path, name: str, rng: random.Random) ->
 def names_its_answer(question: Question) -> bool:
     """Whether an accepted answer stands in the question, word for word, whatever the case."""
     text = question.text.casefold()
-    return any(re.search(rf"\b{re.escape(answer.casefold())}\b", text) is not None for answer in question.answers)
+    found = (answer for answer in map(str.casefold, question.answers) if answer in text)  # a pattern is dear to compile
+    return any(re.search(rf"\b{re.escape(answer)}\b", text) is not None for answer in found)
 
 
 # -- the teacher -----------------------------------------------------------------------------------------------------------
