@@ -148,6 +148,9 @@ async def test_a_result_that_the_model_made_up_is_no_part_of_its_answer(world: P
     with openai_server(lambda messages: {"content": f"Ada Vell did.\n{made_up}"}) as (url, _, _):
         done = await asked(world, url, query="?tools=text")
     assert done.answer == "Ada Vell did."
+    with openai_server(lambda messages: {"content": "<tool_response>\nAda Vell did."}) as (url, _, _):
+        done = await asked(world, url, query="?tools=text")
+    assert done.answer == "Ada Vell did.", "it begins as what it read did"
     with openai_server(lambda messages: {"content": made_up}) as (url, _, _):
         done = await asked(world, url, query="?tools=text")
     assert (done.ending, done.answer) == (Ending.MALFORMED, None)

@@ -162,7 +162,7 @@ async def test_a_turn_amid_an_update_goes_on_with_the_new_weights_exactly(addres
 async def test_an_aborted_turn_is_an_outage(address: str, given: Path):
     policy, root = policy_of(address, given), HttpClient(address.removesuffix("/v1"))
     heard: list[str] = []
-    sessions = [(policy.open(key(attempt)), key(attempt)) for attempt in range(1, 4)]
+    sessions = [(policy.open(key(attempt)), key(attempt)) for attempt in range(1, 13)]  # three may have ended on a busy machine
     long = Sampling(max_tokens=1900)
     turns = [asyncio.create_task(session.generate(Delta((), PROMPT), long, told, heard.append)) for session, told in sessions]
     await heard_of(heard, 3)

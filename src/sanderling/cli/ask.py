@@ -245,7 +245,7 @@ async def _report(
     console: Console,
 ) -> list[Trajectory]:
     """Write a report from where it stands, until it is complete, or ``finish`` is set; the file has what is finished."""
-    from sanderling.agent.writing import Kind, next_part
+    from sanderling.agent.writing import Kind, kind_of, next_part
     from sanderling.judge.written import as_written  # brings the templates, which answers do without
 
     records = session.records()
@@ -265,7 +265,8 @@ async def _report(
             break
     last = records[-1]
     if next_part(question, records) is not None:
-        told = "has the sections that are finished"
+        has_one = any(kind_of(one) is Kind.SECTION and one.answer is not None for one in records)
+        told = "has the sections that are finished" if has_one else "has no section yet"
     else:
         told = f"ends there: {visible(last.detail)}" if last.ending is Ending.CONTEXT_EXHAUSTED else "is complete"
     console.print(Text(f"{path} {told.rstrip('.')}.", style="bold"), soft_wrap=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sanderling.core.parse import MAX_CALLS, RESPONSE, ParsedTurn, ParseProblem, normalise_arguments, parse_turn
+from sanderling.core.parse import MAX_CALLS, RESPONSE, RESPONSE_END, ParsedTurn, ParseProblem, normalise_arguments, parse_turn
 from sanderling.core.profiles import ToolNames
 from sanderling.core.text import decode_json
 from sanderling.core.types import ToolCall, ToolSpec
@@ -48,7 +48,7 @@ def parse_general(
         parsed = replace(parsed, answer=None, left=(*parsed.left, parsed.answer))
     if parsed.actionable:
         return parsed
-    said = _outside_reasoning(text.partition(RESPONSE)[0])  # a result that it made up is neither call nor answer
+    said = _without_results(_outside_reasoning(text))
     known = {spec.name: spec for spec in specs}
     calls = _tagged_calls(said, known) or _json_calls(said, known)
     if calls:
@@ -65,6 +65,16 @@ def parse_general(
 def _outside_reasoning(text: str) -> str:
     """What follows the reasoning; nothing of reasoning that never ended."""
     return text.rpartition("</think>")[2] if "</think>" in text else text.partition("<think>")[0]
+
+
+def _without_results(text: str) -> str:
+    """Without results that the model made up. A turn that only begins as if it were one is meant, by small models."""
+    kept, *others = text.split(RESPONSE)
+    for part in others:
+        _, closed, after = part.rpartition(RESPONSE_END)
+        if closed or not kept.strip():
+            kept += after
+    return kept
 
 
 def _tagged_calls(text: str, known: Mapping[str, ToolSpec]) -> list[ToolCall]:

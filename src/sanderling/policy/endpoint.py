@@ -42,6 +42,7 @@ _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
 _LONGEST_ASKED_S = 300.0  # for a server that says how long it wants to be left alone
 _QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
+_MEND = ": change what it names."
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -182,7 +183,7 @@ def _refuse(reply: httpx.Response, server: str) -> None:
         )
     if status == 404 and "tool" not in words:
         raise UserError(f"{server} does not know this path or model (status 404: {words}): check the URL and its #name.")
-    raise RefusedError(f"{server} refused the request (status {status}: {words}): change what it names.")
+    raise RefusedError(f"{server} refused the request (status {status}: {words}){_MEND}")
 
 
 class _Endpoint:
@@ -267,7 +268,7 @@ class _ChatSession(MessageSession):
         server, words = self._policy.client.base_url, str(error)
         if (full := _FULL.search(words)) is not None:
             most = int(found.replace(",", "")) if (found := full[1] or full[2]) else None
-            told = f"{words} Put ?context={most or 'TOKENS'} before the # of the model's address."
+            told = f"{words.removesuffix(_MEND)}: put ?context={most or 'TOKENS'} before the # of the model's address."
             return ContextFullError(told, most) if begun else RefusedError(told)
         if begun:
             return PolicyOutageError(words)
