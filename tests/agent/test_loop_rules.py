@@ -138,14 +138,6 @@ async def test_rule_15_a_slow_tool_is_an_observation() -> None:
     assert done.ending is Ending.ANSWERED and done.branch()[3].events[0].status is ToolStatus.TIMEOUT
 
 
-async def test_rule_15_a_tool_s_own_time_out_is_not_taken_for_the_loops() -> None:
-    def late(arguments: object, context: ToolContext) -> str:
-        raise TimeoutError("its own")
-
-    with pytest.raises(TimeoutError, match="its own"):
-        await play([call("a"), answer()], FakeTool("search", late))
-
-
 # -- The loop at a spent budget: rules 9 to 11 of ``test_loop_rules.py`` ---------------------------------------------
 
 

@@ -15,6 +15,7 @@ from zipfile import ZipFile
 
 import pytest
 from openai_server import FIELDS, call, openai_server
+from test_opening import MINE
 from typer.testing import CliRunner
 
 from sanderling.agent.capsule import _sealed, open_capsule
@@ -215,15 +216,14 @@ def test_a_further_question_that_cannot_be_asked_leaves_the_session_as_it_was(as
 
 
 def test_a_key_that_is_withdrawn_amid_a_question_leaves_what_was_done(notes: Path) -> None:
-    withdrawn: list[bool] = [True]
-    with openai_server(lambda messages: {"status": 401} if withdrawn[0] and len(messages) > 4 else researcher(messages)) as (
-        url,
-        taken,
-        _,
-    ):
+    def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        return {"status": 401} if withdrawn and len(messages) > 4 else researcher(messages)
+
+    withdrawn = True
+    with openai_server(said) as (url, taken, _):
         with pytest.raises(UserError, match=r"refused the API key .* kept: sanderling resume \S+ goes on with it"):
             run("ask", FIRST, "--docs", notes, "--model", f"{url}#m")
-        before, withdrawn[0] = len(taken), False
+        before, withdrawn = len(taken), False
         run("resume")
     assert len(taken) == before + 1 and kept()[1][0].ending is Ending.ANSWERED
 
@@ -440,14 +440,6 @@ def test_a_forged_capsule_does_not_come_out_the_same(capsule: Path, member: str,
 OWN = """
 from loop_fakes import TokenPolicy
 from sanderling.core.chat import load_tokenizer
-from sanderling.core.types import ToolSpec
-from sanderling.tools.contract import ToolResult
-
-class Tides:
-    spec = ToolSpec(name="tides", description="When the sand is dry.", parameters={"type": "object", "properties": {}})
-
-    async def __call__(self, arguments, context):
-        return ToolResult(text="at noon")
 
 CALL = '<think>\\nx</think><tool_call>{"name": "%s", "arguments": %s}</tool_call>'
 TURNS = [CALL % ("tides", "{}"), CALL % ("search", '{"query": ["Kent"]}'), "<think>\\nx</think><answer>Ada Vell</answer>"]
@@ -461,7 +453,7 @@ def test_a_model_and_a_tool_of_ones_own_are_replayed_with_the_models_tokenizer(n
     """What the tool said stands for itself: it is not in the capsule."""
     mine, tokens, made = tmp_path / "mine.py", tmp_path / "tokenizer.json", tmp_path / "a.capsule"
     shutil.copyfile(SHIPPED_BASE / "tokenizer.json", tokens)
-    mine.write_text(f"from pathlib import Path\nFILE = Path({str(tokens)!r})\n{OWN}")
+    mine.write_text(f"from pathlib import Path\nFILE = Path({str(tokens)!r})\n{MINE}{OWN}")
     how = ("--model", f"{mine}:model", "--profile", "tiny", "--set", f'agent.tools=["{mine}:Tides"]')
     run("ask", FIRST, "--docs", notes, *how)
     run("export", "last", "--out", made)

@@ -25,14 +25,7 @@ from sanderling.rl.config import PipelineConfig, Placement
 from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.gain import GainConfig, Probe
 from sanderling.rl.losses import PpoConfig, RatioTo
-from sanderling.train.config import (
-    Aggregation,
-    MemoryConfig,
-    ParallelConfig,
-    ParallelKind,
-    Precision,
-    TrainerConfig,
-)  # fmt: skip
+from sanderling.train.config import Aggregation, MemoryConfig, ParallelConfig, ParallelKind, Precision, TrainerConfig
 from sanderling.train.fit import Shape
 from sanderling.train.launch import Place, check_parallel, opened_team
 from sanderling.train.metrics import read_metrics

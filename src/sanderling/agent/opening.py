@@ -175,8 +175,8 @@ def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None
                 read_manifest(world)
             if not (config.docs or config.web or config.worlds):
                 raise UserError(NO_PLACE)
-        elif not world_directories(config.worlds, questions):
-            raise UserError(NO_PLACE)
+        else:
+            world_directories(config.worlds, questions)  # refuses questions that name none
 
     check_all(check_it, lambda: profile_of(config), check_place)
 
