@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import aclosing
+from functools import cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -40,6 +41,7 @@ from sanderling.policy.native import REASONING, Reply, in_words, native_messages
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
+_tls = cache(httpx.create_ssl_context)  # to read all certificates takes longer than to ask a server
 _LONGEST_ASKED_S = 300.0  # for a server that says how long it wants to be left alone
 _QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
 _MEND = ": change what it names."
@@ -138,7 +140,7 @@ class HttpClient:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
             beyond = urlsplit(self.base_url).hostname not in _LOOPBACK  # no proxy leads to this machine
             how = {"timeout": self._timeout, "limits": limits, "trust_env": beyond, "auth": self._auth}
-            self._opened = loop, httpx.AsyncClient(**how)
+            self._opened = loop, httpx.AsyncClient(verify=_tls(trust_env=beyond), **how)
         return self._opened[1]
 
 
