@@ -181,7 +181,8 @@ def main() -> None:
         checker, silent = judged(given.judge, fresh)
         made |= {"command": f"{command} --judge URL#MODEL", "seconds": round(time.monotonic() - began), "no verdict": silent}
         kept = json.loads(RESULT.read_text(encoding="utf-8"))
-        rows, made = {**kept["rows"], name: made | rows_of(checker, fresh, name)}, kept
+        found = {group: row for group, row in rows_of(checker, fresh, name).items() if group != "ms"}
+        rows, made = {**kept["rows"], name: made | found}, kept
     RESULT.write_text(json.dumps(made | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
 
 
