@@ -2,15 +2,16 @@
 
     OMP_NUM_THREADS=1 python benchmarks/citations.py PACKAGES [--embedder benchmarks/world_minilm.py:embed] [--judge MODEL]
 
-PACKAGES holds Debian's python3.11-doc, postgresql-doc-15, git-doc and debian-policy unpacked (``dpkg -x``). Claims were
-written and judged by reading the pages, by somebody who did not know the checker, and so as to be hard: most are in other words
-than the page, most false ones are made of words that stand there. There are true and false quotations, numbers and names,
-plain statements, paraphrases, halves of which one part is there, and claims on what no page says. The checker was made with
-those of ``own.jsonl`` and ``real.jsonl`` (``--seen``: their figures, and every mistake); the figures of record are of
-``fresh.jsonl``, over other pages, which nobody read before the checker had met them once; since then they are seen, too, and
-the next figures of record need other claims. Beside it in the same run, with thresholds fitted to the seen ones: the share of
-a claim's words in the best passage, the cosine of an embedding, and with ``--judge http://host:port/v1#model`` a model that is
-asked about the passages that share most words with the claim. Of a run with a judge only its row is added to the file.
+PACKAGES holds Debian's python3.11-doc, postgresql-doc-15, git-doc and debian-policy unpacked (``dpkg -x``). Claims were written
+and judged by reading the pages, by somebody who did not know the checker, and so as to be hard: most are in other words than
+the page, most false ones are made of words that stand there. There are true and false quotations, numbers and names, plain
+statements, paraphrases, halves of which one part is there, and claims on what no page says. The claims of ``answers.jsonl`` are
+of the same kinds, but are sentences as an assistant's answer has them, and its usual mistakes. The checker was made with the
+others (``--seen``: their figures, and every mistake); the figures of record are of these 240, over pages of their own, when the
+checker met them for the first time; since then they are seen, too, and the next figures of record need other claims. Beside it
+in the same run, with thresholds fitted to the seen ones: the share of a claim's words in the best passage, the cosine of an
+embedding, and with ``--judge http://host:port/v1#model`` a model that is asked about the passages that share most words with
+the claim. Of a run with a judge only its row is added to the file.
 """
 
 import argparse
@@ -38,7 +39,7 @@ from sanderling.world.sources.documents import FolderSource
 from sanderling.world.text import content_terms, words
 
 HERE = Path(__file__).parent / "citations"
-FRESH = HERE / "fresh.jsonl"
+FRESH = HERE / "answers.jsonl"
 RESULT = Path(__file__).parent / "results" / "citations.json"
 CHECKED = ("quote", "number", "name")
 KINDS = (*CHECKED, "plain", "paraphrase", "half", "unread")

@@ -313,3 +313,76 @@ def test_a_number_beside_a_name_is_no_claim_by_itself(sentence: str, verdict: Su
         "12 March 2023: we walked along the river in Kent.",
     ]
     assert support(sentence, passages, ["Kent", "Diary"]).support is verdict
+
+
+TABLES = (
+    "## Income (thousands of pounds)\n| | 2023 | 2022 |\n|---|---|---|\n| Staff costs | 1,462 | 1,388 |\n| Rent | 211 | 198 |",
+    "| Task (vault with 50,000 notes) | 4.8 | 5.0 |\n|---|---|---|\n| Opening the vault | 3.1 s | 0.8 s |",
+    "| | Basic | Plus |\n|---|---|---|\n| Small car, per hour | £4.20 | £2.30 |\n| Output at noon | 7.8 kW | 9.1 kW |",
+)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "supported"),
+    [
+        ("Staff costs came to £1.46 million in 2023.", True),
+        ("Staff costs came to £1.39 million in 2023.", False),  # that is the other year's
+        ("Staff costs rose from £1.39 million in 2022 to £1.46 million in 2023.", True),
+        ("Staff costs rose from £1.46 million in 2022 to £1.39 million in 2023.", False),
+        ("In version 5.0, opening a vault with 50,000 notes takes 0.8 seconds instead of 3.1.", True),
+        ("In version 5.0, opening a vault with 50,000 notes takes 3.1 seconds.", False),
+        ("In the Basic tariff a small car costs £4.20 per hour.", True),
+        ("In the Basic tariff a small car costs £2.30 per hour.", False),
+        ("The output of the Plus at noon is 9.1 kW.", True),
+        ("The output of the Plus at noon is 9.1 MW.", False),
+    ],
+)
+def test_a_number_of_a_table_is_that_of_the_column_that_is_named_in_the_unit_of_its_caption(sentence: str, supported: bool):
+    assert (verdict(sentence, *TABLES) is Support.SUPPORTED) == supported
+
+
+@pytest.mark.parametrize(
+    ("passage", "right", "wrong"),
+    [
+        (
+            "Line 1 runs from Port Regent to Sandhaven every hour, line 2 to the Whale House at Cape Morley.",
+            "Line 2 runs to the Whale House at Cape Morley.",
+            "Line 1 runs from Port Regent to the Whale House at Cape Morley.",
+        ),
+        (
+            "The outdoor unit is made in Brenau, the indoor unit in Lisle.",
+            "The indoor unit is made in Lisle.",
+            "The outdoor units are made in Lisle.",
+        ),
+        (
+            "PyVelm is a binding to the Velm framework.",
+            "PyVelm is a binding to Velm.",
+            "tkinter is a binding to the Velm framework.",
+        ),
+        ("Consumption fell from 400 to 300 MWh a year.", "Consumption fell by 25%.", "Consumption fell by 35%."),
+        (
+            "When the debug mode is enabled:\n- Callbacks taking longer than 100 milliseconds are logged.",
+            "In debug mode, every callback that takes longer than 100 milliseconds is logged.",
+            "In debug mode, every callback that takes longer than 200 milliseconds is logged.",
+        ),
+        (
+            "Each index tuple stores just the 4-byte hash value, not the actual column value.",
+            "An index tuple stores the 4-byte hash value rather than the actual column value.",
+            "An index tuple stores the actual column value rather than the 4-byte hash value.",
+        ),
+        (
+            "The rule of 2021 applies not just to the 12 warehouses of Velm but to every ship in the harbour of Orrin.",
+            "Since 2021, the 12 warehouses of Velm have been under the rule, which also applies to each ship in Orrin.",
+            "Since 2021, the 14 warehouses of Velm have been under the rule, which also applies to each ship in Orrin.",
+        ),
+    ],
+)
+def test_what_a_sentence_joins_is_joined_in_the_passage(passage: str, right: str, wrong: str):
+    assert verdict(right, passage) is Support.SUPPORTED
+    assert verdict(wrong, passage) is not Support.SUPPORTED
+
+
+def test_a_speaker_who_is_named_far_from_a_quotation_did_not_say_it():
+    page = ['"I should only get it oily," she said.', *["Mina Stroud flew on."] * 14, "Hugo Lindqvist built engines."]
+    assert verdict('Mina Stroud remarked: "I should only get it oily."', *page) is Support.SUPPORTED
+    assert verdict('Hugo Lindqvist remarked: "I should only get it oily."', *page) is not Support.SUPPORTED

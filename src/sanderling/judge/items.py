@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 from sanderling.judge.numeric import Quantity, quantities, same
 from sanderling.world.text import STOP_WORDS, words
@@ -98,6 +99,7 @@ _IN = re.compile(r"\s+(?:[a-z]+\s+){0,2}(?:in|out of)\s+(?:every\s+)?")
 _RANGE = re.compile(
     r"(?<![\w.,/–-])(\d[\d,]*(?:\.\d+)?)(?:\s?[–-]\s?|\s+(?:to|and)\s+)(\d[\d,]*(?:\.\d+)?)(\s?%|\s?[a-zA-Z]+)?(?![\w–/-]|[.,]\d)"
 )
+_FROM, _TO = re.compile(r"\b(?:from|between)\W{0,2}$", re.IGNORECASE), re.compile(r"\s+(?:to|and)\W{1,2}")
 _PERCENT = quantities("1%")[0]
 _ARGUMENTS = re.compile(r"\([^()]*\)$")
 _CODE = re.compile(
@@ -137,11 +139,13 @@ def items_of(text: str) -> Iterator[tuple[Item, int, int]]:
             left = without(found)
     for found in _CODE.finditer(left):
         name = _ARGUMENTS.sub("", (found[1] or found[2]).strip().lower())
-        if name and (not re.fullmatch(r"[\d.,\s-]+", name) or name.count(".") > 1):  # 3.11.2 is a name, not a number
+        is_number = re.fullmatch(r"[\d.,\s-]+", name) and name.count(".") < 2  # 3.11.2 is a name
+        if name and not is_number and not _is_unit(left, found):
             yield Item(Kind.CODE, found[1] or found[2], name), found.start(), found.end()
             left = without(found)
-    for number in _numbers(left):
-        if number.unit is None and number.value in (0, 1, 2) and left[number.start].isalpha():
+    numbers = _numbers(left)
+    for number in numbers:
+        if number.unit is None and number.value in (1, 2) and left[number.start].isalpha():
             continue  # "one" and "two" are often no numbers
         shown = left[number.start : number.end].strip()
         hedge, before = _hedge(left, number.start), left[max(number.start - 30, 0) : number.start]
@@ -153,8 +157,14 @@ def items_of(text: str) -> Iterator[tuple[Item, int, int]]:
     for found in _NAME.finditer(left):
         name = re.sub(r"['’]s?$", "", found[0])
         lowered = name.lower()
-        if len(name) > 1 and lowered not in _NO_NAMES:
+        is_unit = any(number.start <= found.start() < number.end for number in numbers)
+        if len(name) > 1 and lowered not in _NO_NAMES and not is_unit:
             yield Item(Kind.NAME, name, lowered, opens=_merely_begins(left, found)), found.start(), found.end()
+
+
+def _is_unit(text: str, found: re.Match[str]) -> bool:
+    """Whether what looks like an identifier is the unit of a number before it: *7.8 kW*."""
+    return bool(re.search(r"\d\s?$", text[: found.start()])) and any(one.unit for one in quantities(f"1 {found[0]}"))
 
 
 def _numbers(text: str) -> list[Quantity]:
@@ -185,7 +195,11 @@ def _numbers(text: str) -> list[Quantity]:
             found[-1] = replace(_PERCENT, value=100 * last.value / one.value, start=last.start, end=one.end)
         else:
             found.append(one)
-    return sorted(found, key=lambda one: one.start)
+    found.sort(key=lambda one: one.start)
+    for place, (one, other) in enumerate(pairwise(found)):
+        if one.unit is None and other.unit and _FROM.search(text[: one.start]) and _TO.fullmatch(text[one.end : other.start]):
+            found[place] = replace(one, unit=other.unit)  # from 412 to 255 MWh
+    return found
 
 
 def _is_share(one: Quantity, other: Quantity, between: str) -> bool:

@@ -167,9 +167,11 @@ def _in_digits(text: str, at: int) -> Quantity | None:
     power, end = magnitude
     if power:  # now it is a rounded number
         value, grain = value * 10**power, (grain or 1) * 10**power
-    unit, end = _unit_at(text, end)
-    if unit == _UNITS["inch"] and text[end - 1] == "n" and re.match(r"\s\w", text[end:]):
+    unit, ends = _unit_at(text, end)
+    if unit == _UNITS["inch"] and text[ends - 1] == "n" and re.match(r"\s\w", text[ends:]):
         unit = None  # "5 in 1999" has no inches
+    else:
+        end = ends
     if currency := _CURRENCY.search(text[:at]):
         unit = _unit_of(currency[1]) or unit
     return Quantity(value, Fraction(grain), unit, at, end)

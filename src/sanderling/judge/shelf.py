@@ -176,7 +176,7 @@ class Window:
     size: int
     here: int
     above: int  # only above the passage
-    led: int  # in the term that the passage explains
+    led: int  # in the term that the passage explains, or in what introduces a list or a table
     score: float
 
     def statements(self, shelf: Shelf) -> tuple[Statement, ...]:
@@ -226,7 +226,8 @@ def windows_of(claim: Claim, shelf: Shelf) -> Iterator[Window]:
         for first, one in enumerate(found):
             here = 0
             ahead = mine[first - 1] | (mine[first - 2] if first > 1 else 0) if first else before
-            context = beyond | (ahead & named_ones)
+            introduced = _introduced(claim, one.under) if one.under and mine[first] else 0
+            context = beyond | (ahead & named_ones) | introduced
             for last in range(first, min(first + WINDOW, len(found))):
                 if last > first and (one.is_row or found[last].is_row or found[last].is_entry):
                     break
@@ -239,8 +240,16 @@ def windows_of(claim: Claim, shelf: Shelf) -> Iterator[Window]:
                         known[units] = claim.weight(units)
                 score = known[here] + CONTEXT * known[only_above] - LONGER * (last - first)
                 if here:
-                    yield Window(passage, first, last - first + 1, here, only_above, led, score)
+                    yield Window(passage, first, last - first + 1, here, only_above, led | introduced, score)
         before = mine[-1]
+
+
+def _introduced(claim: Claim, under: Statement) -> int:
+    """The units that are in what introduces a list or a table."""
+    introduces = under.text.rstrip().endswith(":")  # and is not merely the sentence before
+    found = sum(1 << place for place, item in enumerate(claim.said.items) if introduces and holds(under, item))
+    words = enumerate(claim.words, start=len(claim.said.items))
+    return found | sum(1 << place for place, word in words if word in under.terms)
 
 
 def _may_follow(item: Item, claim: Claim) -> bool:

@@ -29,15 +29,17 @@ class Statement:
     openings: tuple[Item, ...] = ()  # words that may be names, with a capital where any word has one
     is_entry: bool = False  # whether it begins with a signature, as the entry of a reference does
     is_row: bool = False  # whether it is a row of a table, each cell with its column's name before it
+    under: "Statement | None" = None  # what introduces it: the line before a list, the first cell of a table's head
+    cells: tuple[tuple[str, tuple[Item, ...]], ...] = ()  # of a row: each column's name, and the items there
 
 
-_DENYING = "not|no|never|none|neither|nor|without|cannot|nobody|nothing|unable|hardly"
+_DENYING = "not|no|never|none|neither|nor|without|cannot|nobody|nothing|unable|hardly|rather than|instead of"
 _STEM_ENDINGS = ("ation", "ition", "ment", "ness", "ing", "ied", "ion", "ive", "er", "or", "al", "ly", "ed", "e", "y")
 _SHORT_STEMS = ("ing", "ied", "ed", "e", "y")
 _LEAST_STEM = 4
 _LIGHT = """
 somebody someone anybody anyone whoever whatever something anything once still own make made take taken get got let just very
-much many may might must shall should thing way say said
+much many may might must shall should thing way say said every each
 """
 
 
@@ -52,11 +54,11 @@ def stem(word: str) -> str:
             break
     if root == "not":
         return word  # a note denies nothing
-    return root[:-1] if len(root) > _LEAST_STEM and root[-1] == root[-2] else root
+    return root[:-1] if len(root) >= _LEAST_STEM and root[-1] == root[-2] else root
 
 
 _STOP = frozenset(map(stem, [*STOP_WORDS, *_LIGHT.split(), *HONORIFICS])) | STOP_WORDS
-NEGATIONS = frozenset(map(stem, _DENYING.removesuffix("|hardly").split("|"))) | {"t"}  # the last of "isn't"
+NEGATIONS = frozenset(map(stem, _DENYING.partition("|hardly")[0].split("|"))) | {"t", "rath", "instead"}  # t: of "isn't"
 _OPPOSITES = """
 increase decrease,rise fall,more less,more fewer,before after,minimum maximum,least most,enable disable,enabled disabled,
 first last,true false,required optional,allow forbid,allowed forbidden,above below,higher lower,larger smaller,
@@ -74,7 +76,10 @@ _NOBODY = ("nothing", "nobody", "none")
 _NEGATED_WORDS = 2  # that a negation reaches
 _NEGATION = re.compile(rf"\b(?:{_DENYING})\b|n['’]t\b", re.IGNORECASE)
 _BREAK = re.compile(r"[.,;:!?()|]")
-_COMPARED = re.compile(r"\W*(?:have\s+)?(?:more|less|fewer|later|longer|earlier)\s+than\b", re.IGNORECASE)
+_COMPARED = re.compile(
+    r"\W*(?:[\w-]+\s+){0,5}(?:more|less|fewer|later|longer|earlier|larger|greater|higher|smaller)\s+than\b", re.IGNORECASE
+)
+_NOT_ONLY = re.compile(r"\s+(?:just|only|merely|simply)\b", re.IGNORECASE)
 _SIGNATURE = re.compile(r"(?:(?:async |abstract |static )?(?:class|method|classmethod|exception|def)\s)?[\w.]+\([^)]*\)")
 _PART_ENDS, _CLAUSE_ENDS, _LABEL_ENDS = re.compile(r"[;|·]"), re.compile(r"[,:()]|\s[–—-]\s"), re.compile(r"\|")
 _BETWEEN_PARTS, _BETWEEN_CLAUSES = 4, 2  # words more than there are
@@ -155,14 +160,15 @@ def _laid(text: str, starts: Sequence[int]) -> tuple[tuple[int, ...], int]:
 
 
 def _negated(text: str, starts: Sequence[int], terms: Sequence[str]) -> set[int]:
-    """Places of the first telling words after each negation, up to a mark; *no more than* is a comparison."""
+    """Places of the first telling words after each negation, up to a mark; *no more than* compares, *not only* adds."""
     found: set[int] = set()
     for negation in _NEGATION.finditer(text):
-        if _COMPARED.match(text, negation.end()):
+        if _COMPARED.match(text, negation.end()) or _NOT_ONLY.match(text, negation.end()):
             continue
         stop = _BREAK.search(text, negation.end())
         until = stop.start() if stop else len(text)
-        reached = [n for n, start in enumerate(starts) if negation.end() <= start < until and terms[n] not in _STOP]
+        places = [n for n, start in enumerate(starts) if negation.end() <= start < until]
+        reached = [n for n in places if terms[n] not in _STOP and not terms[n].isdigit()]
         found.update(reached[: 1 if negation[0].lower() in _NOBODY else _NEGATED_WORDS])
     return found
 
@@ -218,21 +224,51 @@ def statements_of(passage: str) -> tuple[Statement, ...]:
             lines[-1] += f" {line.strip()}"
     found: list[Statement] = []
     head: list[str] = []
+    scale, under, before = ("", ""), None, ""
     for line in lines:
         if not _is_row(line):
-            head = []
-            found += map(take_apart, sentences(line))
+            head, scale = [], _scale(line)
+            if not _LISTED.match(line):
+                under = None
+            elif under is None and WORD.search(before) and not before.lstrip().startswith("#"):
+                under = take_apart(before)
+            found += (replace(take_apart(one), under=under) for one in sentences(line))
         elif WORD.search(line):
             cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
             if head and len(head) == len(cells) and head != cells:
-                named_cells = (
-                    f"{name}: {cell}" if name else cell for name, cell in zip(["", *head[1:]], cells, strict=True) if cell
-                )
-                row = replace(take_apart(" | ".join(named_cells)), text=line)
+                found.append(_row(line, head, [_BARE_NUMBER.sub(rf"{scale[0]}\g<0>{scale[1]}", cell) for cell in cells]))
             else:
-                row, head = take_apart(line), cells
-            found.append(replace(row, is_row=True))
+                head, scale = cells, (_scale(line) if any(_scale(line)) else scale)
+                found.append(replace(take_apart(line), is_row=True))
+        before = line
     return tuple(found)
+
+
+def _row(line: str, head: Sequence[str], cells: Sequence[str]) -> Statement:
+    """A row of a table, with the names of its columns."""
+    shown = [f"{name}: {cell}" if name else cell for name, cell in zip(["", *head[1:]], cells, strict=True) if cell]
+    parts = [(name, take_apart(cell).items) for name, cell in zip(head[1:], cells[1:], strict=True)]
+    return replace(take_apart(" | ".join(shown)), text=line, is_row=True, under=take_apart(f"{head[0]}:"), cells=tuple(parts))
+
+
+_LISTED = re.compile(r"\s*(?:[*•+-]|\d+[.)])\s|\s{2}")
+_BARE_NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?=\W*$)")
+_SCALE = re.compile(
+    r"(?:(?P<sign>[€$£¥])\s?|\b(?P<code>EUR|USD|GBP|CHF)\s|\bin\s)(?P<one>thousand|million|billion|000s?\b|m\b|bn\b|k\b)s?"
+    r"|\b(?P<many>thousand|million|billion)s(?:\s+of\s+(?P<unit>\w+))?"
+)
+
+
+def _scale(line: str) -> tuple[str, str]:
+    """What a caption or a table's head puts before and behind each number: *thousands of pounds*, *€ million*."""
+    found = _SCALE.search(line)
+    if found is None:
+        return "", ""
+    scale = found["many"] or {"0": "thousand", "k": "thousand", "m": "million", "b": "billion"}.get(
+        found["one"][0] if len(found["one"]) < 5 else "", found["one"]
+    )
+    unit = found["unit"] or found["code"]
+    return found["sign"] or "", f" {scale} {unit}" if unit else f" {scale}"
 
 
 def _is_row(line: str) -> bool:

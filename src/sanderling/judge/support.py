@@ -6,7 +6,8 @@ each half of it is supported on one page. Against it counts:
 
 - another place that fits the rest of the sentence better and has something else in the stead of a number or name;
 - a single number or name there with few of the other words beside it;
-- something else of the same kind nearer to the word beside which the sentence has a number or name;
+- something else of the same kind nearer to the word beside which the sentence has a number or name, and a number from another
+  column of a table than the one that the sentence names;
 - names joined that are not joined there; and in a sentence that is nearly the same word by word, anything else in a name's
   stead, two names exchanged, or one negation more or less;
 - a word that is denied, or said by its opposite, on one side alone, and *only* or *unless* that the sentence leaves out;
@@ -17,21 +18,18 @@ merely says the same in other words is beyond a rule: it is at best *partly*; a 
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from itertools import combinations
 
-from sanderling.judge.items import Item, comparable, equal, is_initials, named, within
-from sanderling.judge.shelf import CONTEXT, LONGER, WINDOW, Claim, Shelf, Window, claim_of, neighbours, shelve, windows_of
+from sanderling.judge.bindings import altered, claimed, displaced, misjoined, misplaced, nearly_same
+from sanderling.judge.items import Item, comparable, named
+from sanderling.judge.shelf import CONTEXT, LONGER, WINDOW, Claim, Shelf, Window, claim_of, shelve, windows_of
 from sanderling.judge.statements import (
     NEGATIONS,
     OPPOSITE,
     Statement,
-    beside,
     holds,
     slips_between,
     statements_of,
@@ -61,14 +59,11 @@ class Finding:
 
 
 _ENOUGH = 0.33  # weight of what is there that supports, when one statement has all that can be checked
-_SPREAD = 0.7  # when only several together have it
+_SPREAD = 0.6  # when only several together have it
 _BARE = 0.85  # of a sentence with nothing that can be checked
 _SOME = 0.4  # below this nothing is found
 _BETTER = 0.06  # by how much another place fits better
 _ALONE = 0.3  # share of the plain words that must stand beside a single item
-_REACH = 8  # words from an item to the word that may tell whose it is
-_APART = 6  # words that the end of a statement counts for
-_VERBATIM = 0.6  # share of the words in the same order, in a sentence that is nearly the same
 _NEGATED = 2  # words from a negation to what it denies
 _LEAST_CLAUSE, _LONELY = 2, 0.34  # words that say something; less than this share of them is hardly anything
 _QUOTE = re.compile(r"[\"“«]([^\"“”«»]{6,}?)[\"”»]")
@@ -76,10 +71,10 @@ _SAID = re.compile(  # in the middle of a quotation: ," she told us, "
     r"[,.]?[\"”]\s[^\"“”]{0,40}\b(?:said|says|told|asked|replied|wrote|added|explained|writes)\b[^\"“”]{0,40}[\"“]"
 )
 _LEAST_QUOTED = 2  # words; a single word in quotation marks is a name
+_SPEAKER = 10  # passages before a quotation in which its speaker may be named
 _CUT = 6  # words before a quotation that may deny it
 _WORDS_A_SLIP = 8  # a slip of the pen is forgiven once in so many words
-_BY = re.compile(r"\bby\b", re.IGNORECASE)
-_ONLY = re.compile(r"\b(?:only|unless|except|solely|exclusively|but not|no more than|just)\b", re.IGNORECASE)
+_ONLY = re.compile(r"\b(?:only|unless|except|solely|exclusively|but not|no more than)\b", re.IGNORECASE)
 _CLAUSE = re.compile(r"[,;:]\s|\s[–—-]\s|\b(?:and|but|which|while|whereas|whose|who|whom|because|since|although|though)\b")
 _JOINT = re.compile(
     r"(?:[,;:]\s+|\s+)(?:and|but|while|whereas|which|who|so that|then)\s+|[;:]\s+|,\s+(?:where|since|because|as)\s+"
@@ -102,7 +97,7 @@ def support(
         return _quoted(claim_of(bare, shelf), quotes, passages, shelf, allowed)
     whole = _found(bare, shelf, allowed)
     said, there = take_apart(bare), statements_of(whole.text)
-    if whole.support is Support.SUPPORTED or _altered(said, there) or _denied_anew(said, there):
+    if whole.support is Support.SUPPORTED or altered(said, there) or _denied_anew(said, there):
         return whole
     for halves in _halves(bare):
         one, other = (_found(half, shelf, allowed) for half in halves)
@@ -142,11 +137,11 @@ def _verdict(claim: Claim, best: Window, windows: Sequence[Window], shelf: Shelf
     is_whole = not lacking
     if is_whole:
         lacking = list(_replaced(claim, best, windows, shelf))
-        lacking += [item for item in claim.said.items if _displaced(item, claim, best, shelf)]
-        lacking += _misjoined(claim, shelf)
-        lacking += _altered(claim.said, said)
+        lacking += [item for item in claim.said.items if displaced(item, claim, best, shelf) or misplaced(item, claim, said)]
+        lacking += misjoined(claim, shelf)
+        lacking += altered(claim.said, said)
     enough = best.score >= (_BARE if not claim.said.items else _ENOUGH if best.size == 1 else _SPREAD)
-    if enough and not _alone(claim, best) and not lacking and not _turned(claim, said) and not _lonely(claim, best):
+    if enough and not _alone(claim, best, said) and not lacking and not _turned(claim, said) and not _lonely(claim, best):
         verdict = Support.SUPPORTED
     elif best.score < _SOME or (not is_whole and 2 * len(lacking) > len(claim.said.items)):
         verdict = Support.NOT_FOUND
@@ -169,121 +164,14 @@ def _replaced(claim: Claim, best: Window, windows: Sequence[Window], shelf: Shel
             if has >> place & 1 or claim.weight(window.here & ~dropped) - LONGER * (window.size - 1) <= least + _BETTER:
                 continue
             others = (one for statement in window.statements(shelf) for one in statement.items)
-            if any(comparable(item, one) and not _claimed(one, claim.said) for one in others):
+            if any(comparable(item, one) and not claimed(one, claim.said) for one in others):
                 yield item
                 break
 
 
-def _claimed(one: Item, claim: Statement) -> bool:
-    """Whether an item of a passage is in the claim."""
-    if one.name:
-        return named(one, claim.lowered, claim.terms)
-    return any(equal(one, item) for item in claim.items)
-
-
-@dataclass(slots=True)
-class _Around:
-    """Where an item of the claim stands in a few statements, what could stand in its place, and the claim's other words."""
-
-    mine: list[int] = field(default_factory=list[int])
-    others: list[int] = field(default_factory=list[int])
-    next_to_mine: set[str] = field(default_factory=set[str])
-    next_to_others: set[str] = field(default_factory=set[str])
-    anchors: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-
-
-def _around(together: Sequence[Item], claim: Claim, said: Sequence[Statement], shelf: Shelf) -> _Around:
-    """The places around an item; ``together``: it and the names that belong to it."""
-    own = {stem(one.name) for one in together}
-    found = _Around()
-    begin = 0
-    for one in said:
-        for place, term in enumerate(one.terms):
-            if term in own:
-                found.mine.append(begin + one.spots[place])
-            elif term in claim.anchors and place >= one.label:
-                found.anchors[term].append(begin + one.spots[place])
-        rows = {item.row for item in one.items if any(within(other, item) for other in together)}
-        for item in one.items:
-            if item.row in rows:
-                found.mine += [begin + one.spots[place] for place in item.ends]
-                found.next_to_mine |= beside(one, item) - own
-            elif comparable(together[0], item) and not _claimed(item, claim.said) and shelf.knows(item):
-                found.others += [begin + one.spots[place] for place in item.ends]
-                found.next_to_others |= beside(one, item)
-        begin += one.spots[-1] + _APART
-    return found
-
-
-def _displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
-    """Whether the word beside which the claim has the item stands nearer to something else of its kind here.
-
-    What begins the sentence and a statement is their subject, which may be far from any word; so may what the page or the
-    passage is about, which need not stand here at all.
-    """
-    said, subject = best.statements(shelf), claim.said.items[0]
-    together = [one for one in claim.said.items if one.group == item.group and one.kind is item.kind]
-    around = _around(together, claim, said, shelf)
-    if not around.others:
-        return False
-    if not around.mine:
-        above = shelf.above[best.passage]
-        is_about = named(item, above.name) or named(item, above.lead) if item.name else best.here & 1 << claim.place(item)
-        return not is_about
-    if beside(claim.said, item) & around.next_to_mine - around.next_to_others:
-        return False
-    spots = {claim.said.spots[place] for one in together for place in one.ends}
-    near = sorted(
-        (min(abs(claim.said.spots[place] - spot) for spot in spots), term)
-        for place, term in enumerate(claim.said.terms)
-        if term in around.anchors
-    )
-    for distance, anchor in near:
-        begins = (one.items and equal(one.items[0], subject) and anchor in one.terms for one in said)
-        if distance > _REACH or (item.group == subject.group and any(begins)):
-            return False
-        places = around.anchors[anchor]
-        mine, others = (min(abs(place - spot) for place in places for spot in side) for side in (around.mine, around.others))
-        if mine != others:
-            return others < mine
-    return False
-
-
-def _misjoined(claim: Claim, shelf: Shelf) -> list[Item]:
-    """Names that the claim joins and the pages never do, though they join each with others: *Uppsala Pharma*."""
-    found: list[Item] = []
-    for one, other in neighbours(claim.said):
-        behind, ahead = shelf.behind.get(one.name, set()), shelf.ahead.get(other.name, set())
-        if other.name not in behind and (ahead or behind) and not is_initials(one):
-            found += [one, other]
-    return found
-
-
-def _nearly_same(claim: Statement, said: Sequence[Statement]) -> Iterator[tuple[Statement, "SequenceMatcher[str]"]]:
-    """Statements that are nearly the claim word by word."""
-    for one in said:
-        matcher = SequenceMatcher(None, claim.terms, one.terms, autojunk=False)
-        if sum(block.size for block in matcher.get_matching_blocks()) >= max(_VERBATIM * len(claim.terms), 1):
-            yield one, matcher
-
-
-def _altered(claim: Statement, said: Sequence[Statement]) -> list[Item]:
-    """What of the claim is not in a statement that is otherwise nearly the same, but has something else in its place."""
-    for one, matcher in _nearly_same(claim, said):
-        if _exchanged(claim, one):
-            return [item for item in _every(claim) if item.name]
-        for tag, begin, end, first, last in matcher.get_opcodes():
-            others = (other for other in _every(one) if first < other.until and other.at < last)
-            if tag == "replace" and not all(_claimed(other, claim) for other in others):
-                found = [item for item in _every(claim) if begin < item.until and item.at < end and not holds(one, item)]
-                if found:
-                    return found
-    return []
-
-
 def _denied_anew(claim: Statement, said: Sequence[Statement]) -> bool:
     """Whether one of two sentences that are nearly the same has another number of negations."""
-    for one, matcher in _nearly_same(claim, said):
+    for one, matcher in nearly_same(claim, said):
         blocks = [block for block in matcher.get_matching_blocks() if block.size]
         same = one.terms[max(blocks[0].b - _NEGATED, 0) : blocks[-1].b + blocks[-1].size]
         if sum(term in NEGATIONS for term in claim.terms) != sum(term in NEGATIONS for term in same):
@@ -291,32 +179,13 @@ def _denied_anew(claim: Statement, said: Sequence[Statement]) -> bool:
     return False
 
 
-def _exchanged(claim: Statement, one: Statement) -> bool:
-    """Whether the same names stand in another order, and are not merely listed; in the other voice they have to."""
-    if bool(_BY.search(claim.text)) != bool(_BY.search(one.text)):
-        return False
-    there = {item.name: item for item in reversed(_every(one)) if item.name}
-    asked = {item.name: item for item in reversed(_every(claim)) if item.name in there}
-    return any(
-        first.row != second.row
-        and comparable(first, second)
-        and there[first.name].row != there[second.name].row
-        and there[second.name].at < there[first.name].at
-        for first, second in combinations(sorted(asked.values(), key=lambda item: item.at), 2)
-    )
-
-
-def _every(statement: Statement) -> list[Item]:
-    """All items of a statement in order, with those that may be names."""
-    return sorted((*statement.items, *statement.openings), key=lambda item: item.at)
-
-
-def _alone(claim: Claim, best: Window) -> bool:
+def _alone(claim: Claim, best: Window, said: Sequence[Statement]) -> bool:
     """Whether no more than one item is there with few of the other words, or a number, which is soon met, with none."""
     groups = {item.group for place, item in enumerate(claim.said.items) if (best.here | best.led) >> place & 1}
-    beside = sum(best.here >> place & 1 for place in range(len(claim.said.items), len(claim.weights)))
+    beside = sum((best.here | best.led) >> place & 1 for place in range(len(claim.said.items), len(claim.weights)))
     counts = bool(claim.words) and any(not item.name for item in claim.said.items)
-    return (counts and not beside) or (len(groups) < 2 and beside < _ALONE * len(claim.words))
+    in_row = len(groups) > 1 and said[0].is_row  # which needs no more than its label and its number
+    return (counts and not beside and not in_row) or (len(groups) < 2 and beside < _ALONE * len(claim.words))
 
 
 def _turned(claim: Claim, said: Sequence[Statement]) -> bool:
@@ -346,7 +215,6 @@ def _lonely(claim: Claim, best: Window) -> bool:
 def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf: Shelf, allowed: Collection[int]) -> Finding:
     """The verdict on a sentence with quotations: they stand there, and what else it names is not something else there."""
     best = Finding(Support.NOT_FOUND, missing=tuple(f'"{quote}"' for quote in quotes))
-    everything = "\n".join(passages).lower()
     for passage in allowed:
         if not all(_stands(quote, passages[passage]) for quote in quotes):
             continue
@@ -354,13 +222,18 @@ def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf:
         runs = ((first, size) for size in range(1, WINDOW + 1) for first in range(len(found) - size + 1))
         first, size = next((run for run in runs if _stands(quotes[0], _text(found[run[0] : sum(run)]))), (0, len(found)))
         said, near = found[first : first + size], found[max(first - 1, 0) : first + size + 1]
-        others = [one for statement in said for one in statement.items if not _claimed(one, claim.said)]
+        around = "\n".join([*passages[max(passage - _SPEAKER, 0) : passage + 2], shelf.above[passage].lowered]).lower()
+        others = [one for statement in said for one in statement.items if not claimed(one, claim.said)]
         others = [one for one in others if not any(one.shown in quote for quote in quotes)]
         lost: list[str] = []
         for item in claim.said.items:
             if item.name and named(item, shelf.above[passage].title):
                 continue
-            if item.name and not any(comparable(item, one) for one in others) and named(item, everything):
+            if (
+                item.name
+                and not any(comparable(item, one) for one in others)
+                and (named(item, around) or item.name in shelf.above[passage].subjects)
+            ):
                 continue
             if not any(holds(one, item) for one in (said if item.name else near)):
                 lost.append(item.shown)
