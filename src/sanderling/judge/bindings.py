@@ -165,9 +165,8 @@ def misplaced(item: Item, claim: Claim, said: Sequence[Statement]) -> bool:
         named_at = {column: claim.said.spots[place] for column, place in _columns(claim.said, row).items()}
         own = [column for column, (_, items) in enumerate(row.cells) if any(equal(one, item) for one in items)]
         if named_at and own:
-            first = min(
-                one.at for one in claim.said.items if any(equal(other, one) for _, items in row.cells for other in items)
-            )
+            there = [other for _, items in row.cells for other in items]
+            first = next(one.at for one in claim.said.items if any(equal(other, one) for other in there))
             behind = claim.said.spots[first] < min(named_at.values())
             near = [place for place in named_at.values() if (place > at) is behind] or [*named_at.values()]
             meant = min(near, key=lambda place: abs(place - at))

@@ -254,9 +254,10 @@ def _row(line: str, head: Sequence[str], cells: Sequence[str]) -> Statement:
 _LISTED = re.compile(r"\s*(?:[*•+-]|\d+[.)])\s|\s{2}")
 _BARE_NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?=\W*$)")
 _SCALE = re.compile(
-    r"(?:(?P<sign>[€$£¥])\s?|\b(?P<code>EUR|USD|GBP|CHF)\s|\bin\s)(?P<one>thousand|million|billion|000s?\b|m\b|bn\b|k\b)s?"
-    r"|\b(?P<many>thousand|million|billion)s(?:\s+of\s+(?P<unit>\w+))?"
+    r"\b(?:in\s+(?=\w+\s+[a-zA-Z]{3})|(?=\w+s\b))(?P<word>thousand|million|billion)s?(?:\s+(?:of\s+)?(?P<unit>\w+))?"
+    r"|(?P<sign>[€$£¥]|\b(?:EUR|USD|GBP|CHF)\s)\s?(?P<short>thousand|million|billion|000|k|m|bn)\b"
 )
+_SCALES = {"t": "thousand", "0": "thousand", "k": "thousand", "m": "million", "b": "billion"}
 
 
 def _scale(line: str) -> tuple[str, str]:
@@ -264,11 +265,8 @@ def _scale(line: str) -> tuple[str, str]:
     found = _SCALE.search(line)
     if found is None:
         return "", ""
-    scale = found["many"] or {"0": "thousand", "k": "thousand", "m": "million", "b": "billion"}.get(
-        found["one"][0] if len(found["one"]) < 5 else "", found["one"]
-    )
-    unit = found["unit"] or found["code"]
-    return found["sign"] or "", f" {scale} {unit}" if unit else f" {scale}"
+    scale = _SCALES[(found["word"] or found["short"])[0]]
+    return found["sign"] or "", f" {scale} {found['unit'] or ''}".rstrip()
 
 
 def _is_row(line: str) -> bool:
