@@ -91,7 +91,7 @@ def resume(
 ) -> None:
     """Go on with a question that was interrupted: nothing finished is done again."""
     kept = [(found, found.questions()) for found in [find_session(name)]] if name else sessions()
-    going = [(session, last) for session, asked in kept if (last := going_on(asked)) is not None]
+    going = [(session, last) for session, asked in kept for last in [going_on(asked)] if last is not None]
     if not going and name:
         raise UserError(f"Session {name} has ended: sanderling show {name} prints it, ask --continue asks on.")
     if not going:
