@@ -108,7 +108,8 @@ def tries_stage(plan: Plan, place: Place, log: Log) -> dict[str, Any]:
         asked = world_corpus.queries(plan.searches, plan.seed, common=MANY)
         queries = [query_terms(query, MAX_QUERY_TERMS) for query in asked]
         exact = [index.text.rank(query, RESULTS) for query in asked]
-        tries = {"as it is": lambda terms, index=index: index.text.rank(" ".join(terms), RESULTS)}
+        written = dict(zip(queries, asked, strict=True))
+        tries = {"as it is": lambda terms, index=index, written=written: index.text.rank(written[terms], RESULTS)}
         tries |= {"without block-max pruning": _without_pruning(index), "words of over 10% of pages left out": _dropping(index)}
         tries["only pages with a rarer word"] = _required(index)
         rows = [_row(name, search, queries, exact) for name, search in tries.items()]
