@@ -25,7 +25,7 @@ from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Trajectory
-from sanderling.core.text import visible
+from sanderling.core.text import counted_as, visible
 from sanderling.core.types import Ending
 from sanderling.policy.load import close_policy, open_policy
 from sanderling.runs.atif import write_atif
@@ -126,7 +126,9 @@ def export(
         if session is None:
             raise UserError(f"{name} is no session: a capsule is made of one (sanderling history lists them).")
         manifest = write_capsule(session, path)
-        held = f"{len(records)} questions, and the whole text of {len(manifest['pages'])} pages that were read"
+        held = (
+            f"{counted_as(len(records), 'question')}, and the whole text of {counted_as(len(manifest['pages']), 'page')} read"
+        )
         show(f"{path}: {held}. Whoever has it can run sanderling replay {path}")
         return
     if to is To.JSONL:
