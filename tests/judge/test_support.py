@@ -341,6 +341,13 @@ def test_a_number_of_a_table_is_that_of_the_column_that_is_named_in_the_unit_of_
     assert (verdict(sentence, *TABLES) is Support.SUPPORTED) == supported
 
 
+def test_a_paragraph_that_speaks_of_thousands_is_no_caption():
+    said = "Thousands of visitors came to see the new engines on the day on which the museum was opened."
+    table = f"{said}\n| Engine | Weight |\n|---|---|\n| Velmina | 41 |"
+    assert verdict("The engine Velmina has a weight of 41.", table) is Support.SUPPORTED
+    assert verdict("The engine Velmina has a weight of 41,000.", table) is not Support.SUPPORTED
+
+
 @pytest.mark.parametrize(
     ("passage", "right", "wrong"),
     [

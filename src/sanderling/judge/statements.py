@@ -227,7 +227,7 @@ def statements_of(passage: str) -> tuple[Statement, ...]:
     scale, under, before = ("", ""), None, ""
     for line in lines:
         if not _is_row(line):
-            head, scale = [], _scale(line)
+            head, scale = [], _scale(line if len(line.split()) <= _LONGEST_LABEL else "")  # a caption, no paragraph
             if not _LISTED.match(line):
                 under = None
             elif under is None and WORD.search(before) and not before.lstrip().startswith("#"):

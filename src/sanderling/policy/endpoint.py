@@ -41,11 +41,11 @@ from sanderling.policy.native import REASONING, Reply, in_words, native_messages
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
-_tls = cache(httpx.create_ssl_context)  # to read all certificates takes longer than to ask a server
 _LONGEST_ASKED_S = 300.0  # for a server that says how long it wants to be left alone
 _QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
 _MEND = ": change what it names."
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_tls = cache(httpx.create_ssl_context)  # to read all certificates takes longer than to ask a server
 
 
 class _BusyError(Exception):

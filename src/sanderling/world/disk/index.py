@@ -1,9 +1,9 @@
 """The full-text index: ranked page numbers for a query, and its directory.
 
 Pages are ranked by BM25 over the query's terms and its words as written, where these differ; a page that holds every word as
-written counts its words twice. Without that, short pages with some of the words come before long ones with all of them
-(recall@10 of four words of a page 0.92 in place of 0.97, on 1,983 pages of documentation); with all such pages before all
-others, whatever their score, merely long pages come first for a question in sentences. Title and text are one field, because
+written counts its words twice. Without that, short pages with some of the words come before long ones with all of them; with
+all such pages before all others, whatever their score, merely long pages come first for a question in sentences: a right page
+for 38% of hand-written questions in place of 49% (`benchmarks/documents.py`). Title and text are one field, because
 summing the scores of separate fields lets short titles dominate. A tie across the cut is resolved by fetching further, so
 results depend neither on threads nor on how the index was laid out.
 """
