@@ -255,7 +255,8 @@ _LISTED = re.compile(r"\s*(?:[*•+-]|\d+[.)])\s|\s{2}")
 _BARE_NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?=\W*$)")
 _SCALE = re.compile(
     r"\b(?:in\s+(?=\w+\s+[a-zA-Z]{3})|(?=\w+s\b))(?P<word>thousand|million|billion)s?(?:\s+(?:of\s+)?(?P<unit>\w+))?"
-    r"|(?P<sign>[€$£¥]|\b(?:EUR|USD|GBP|CHF)\s)\s?(?P<short>thousand|million|billion|000|k|m|bn)\b"
+    r"|(?P<sign>[€$£¥]|\b(?:EUR|USD|GBP|CHF)\s)\s?(?P<short>thousand|million|billion|000|k|m|bn)\b",
+    re.IGNORECASE,
 )
 _SCALES = {"t": "thousand", "0": "thousand", "k": "thousand", "m": "million", "b": "billion"}
 
@@ -265,7 +266,7 @@ def _scale(line: str) -> tuple[str, str]:
     found = _SCALE.search(line)
     if found is None:
         return "", ""
-    scale = _SCALES[(found["word"] or found["short"])[0]]
+    scale = _SCALES[(found["word"] or found["short"])[0].lower()]
     return found["sign"] or "", f" {scale} {found['unit'] or ''}".rstrip()
 
 
