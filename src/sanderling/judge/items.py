@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from sanderling.judge.numeric import Quantity, quantities, same
+from sanderling.judge.numeric import BEFORE_CHRIST, Quantity, quantities, same
 from sanderling.world.text import STOP_WORDS, words
 
 Date = tuple[int, int, int]  # year, month, day; 0 for what is not said
@@ -185,7 +185,7 @@ def _numbers(text: str) -> list[Quantity]:
         found.append(Quantity(value, Fraction(0), None, dozen.start(), dozen.end()))
     for both in _RANGE.finditer(text):
         ends = [one for end in (1, 2) for one in quantities(f"{both[end]}{both[3] or ''}")]
-        if len(ends) == 2 and ends[0].value < ends[1].value:
+        if len(ends) == 2 and (ends[0].value < ends[1].value) is not (ends[0].unit == BEFORE_CHRIST):
             found += [replace(one, start=both.start(n), end=both.end(n)) for n, one in enumerate(ends, start=1)]
     for one in quantities(text):
         if any(other.start < one.end and one.start < other.end for other in found):

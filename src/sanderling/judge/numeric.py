@@ -2,8 +2,9 @@
 
 The accepted answer must be one quantity and nothing else but words like *about* and what is counted: "11" or "11 planets",
 never "Apollo 11". Of an answer with several numbers, those of the right kind have to agree. Written places count: 3.2 million
-is met by 3,214,000, and 1969 by 1969 alone. A unit that one side leaves out is granted. Where a number may stand in a way that
-is not read (half, a dozen, 1/2, 10^5, dates), the judge says so instead of calling the answer wrong, and the next judge may.
+is met by 3,214,000, and 1969 by 1969 alone. A unit that one side leaves out is granted, BC is not. Where a number may stand in
+a way that is not read (half, a dozen, 1/2, 10^5, dates), the judge says so instead of calling the answer wrong, and the next
+judge may.
 """
 
 import itertools
@@ -60,6 +61,7 @@ _UNITS = {
 _FOLDED: dict[str, Unit | None] = {}  # by names in lower case; None where only capitals tell units apart, as in mW and MW
 for _name, _unit in _UNITS.items():
     _FOLDED[_name.lower()] = _unit if _FOLDED.get(_name.lower(), _unit) == _unit else None
+BEFORE_CHRIST = _UNITS["BC"]
 _LONGEST_NAME = max(name.count(" ") for name in _UNITS) + 1  # in words
 
 
@@ -346,6 +348,8 @@ def _same_kind(given: Quantity, wanted: Quantity) -> bool:
 def same(given: Quantity, wanted: Quantity, tolerance: float | None) -> bool | None:
     """Compare values: as they are written, or in the base unit where the units differ."""
     one, other = given.unit, wanted.unit
+    if (one is None or other is None) and BEFORE_CHRIST in (one, other):
+        return False  # the year 44 is after Christ
     value, places = wanted.value, wanted.grain / 2
     pairs = [(given.value, value, places)]
     if one is None or other is None or {one.kind, other.kind} == _DEGREES:

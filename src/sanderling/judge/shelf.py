@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from sanderling.judge.items import Item, Kind, comparable, is_initials, named
 from sanderling.judge.statements import Statement, holds, is_label, statements_of, stem, take_apart, with_names
@@ -144,7 +144,7 @@ _DIFFERENCE = re.compile(
     r"|difference|longer|shorter|later|earlier|extra|above|below|still|left|remain\w*|other|rest|older|younger|not|apart|short)\b",
     re.IGNORECASE,
 )
-_SUM = re.compile(r"\b(?:total|together|altogether|combined|sum|in all|overall|both|whole)\b", re.IGNORECASE)
+SUM = re.compile(r"\b(?:total|together|altogether|combined|sum|in all|overall|both|whole)\b", re.IGNORECASE)
 _TWELVE = re.compile(r"\b(?:twelve months|12 months|(?:a|per|each|every) year|yearly|annual\w*)\b", re.IGNORECASE)
 
 
@@ -258,7 +258,7 @@ def _may_follow(item: Item, claim: Claim) -> bool:
     if number is None or item.is_year:
         return False
     is_share = number.unit is not None and number.unit.kind == "share"
-    return is_share or any(cue.search(claim.text) for cue in (_DIFFERENCE, _SUM, _TWELVE))
+    return is_share or any(cue.search(claim.text) for cue in (_DIFFERENCE, SUM, _TWELVE))
 
 
 def _following(claim: Claim, places: int, said: Sequence[Statement]) -> int:
@@ -270,13 +270,12 @@ def _following(claim: Claim, places: int, said: Sequence[Statement]) -> int:
     for place, item in enumerate(claim.said.items):
         if not places >> place & 1 or item.number is None:
             continue
-        values = {one.number.base for one in numbers if one.number and comparable(item, one) and not one.is_year}
-        pairs = [(one, other) for one in values for other in values if one != other]
+        values = [one.number.base for one in numbers if one.number and comparable(item, one) and not one.is_year]
         made: set[Fraction] = set()
         if _DIFFERENCE.search(claim.text):
-            made |= {abs(one - other) for one, other in pairs}
-        if _SUM.search(claim.text):
-            made |= {one + other for one, other in pairs}
+            made |= {abs(one - other) for one, other in combinations(values, 2) if one != other}
+        if SUM.search(claim.text) and len(values) > 1:
+            made.add(sum(values, Fraction(0)))
         if _TWELVE.search(claim.text):
             made |= {12 * one for one in values}
         if item.number.unit and item.number.unit.kind == "share":

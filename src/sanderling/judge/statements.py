@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sanderling.judge.items import HONORIFICS, Item, Kind, equal, items_of, named
+from sanderling.judge.numeric import quantities
 from sanderling.world.text import STOP_WORDS, WORD, normal, plain, sentences, spans, words
 
 
@@ -86,11 +87,30 @@ _BETWEEN_PARTS, _BETWEEN_CLAUSES = 4, 2  # words more than there are
 _LONGEST_LABEL = 12  # words
 _ONE = re.compile(r"\ban? (?=(?:hundred|thousand|million|billion)\b)", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,&/]*(?:(?:and|or)\s+(?:(?:the|an?)\s+)?)?[`\s]*")
+_TAG = re.compile(r"`[^`\n]*`|</?(?:(code|kbd|samp|tt|var)|b|em|i|mark|strong|u)>", re.IGNORECASE)
+_EMPHASIS = re.compile(
+    r"(?<![\w*\\])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])|(?<![\w`])__?([A-ZÀ-ÖØ-Þ\d][^_`\n]*)__?(?![\w`])"
+)
+_MEASURED = re.compile(r"`([+-]?\d[\d.,]*(?:\s?(?:[a-z]|[^\W\d_]{2,}|%))?)`|(?<=\d)\s?`([^\W\d_]+|%)`")
+_ERA = re.compile(r"\bAD (?=\d)|(?<=\d) (?:AD|CE)\b|\b(B)\.\s?(C)\.(?:\s?E\.)?")
+
+
+def _unmarked(text: str) -> str:
+    """The text without marks of emphasis, and without those of code around a number or its unit."""
+    text = _TAG.sub(lambda found: found[0] if found[0][0] == "`" else "`" if found[1] else "", text)
+    text = _EMPHASIS.sub(lambda found: found[2] or found[3], text)
+    return _MEASURED.sub(_measured, text)
+
+
+def _measured(found: re.Match[str]) -> str:
+    measure = found[1] or f"1 {found[2]}"
+    ends = [one.end for one in quantities(measure)]
+    return found[0].replace("`", "") if ends == [len(measure)] else found[0]
 
 
 def take_apart(text: str) -> Statement:
     """Words and items of one statement."""
-    read = _ONE.sub("one ", plain(text))
+    read = _ERA.sub(lambda found: "BC" if found[1] else "", _ONE.sub("one ", _unmarked(plain(text))))
     starts, _ = spans(read)
     terms = tuple(map(stem, words(read)))
     items: list[Item] = []
@@ -234,7 +254,7 @@ def statements_of(passage: str) -> tuple[Statement, ...]:
                 under = take_apart(before)
             found += (replace(take_apart(one), under=under) for one in sentences(line))
         elif WORD.search(line):
-            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            cells = [_unmarked(cell.strip()) for cell in line.strip().strip("|").split("|")]
             if head and len(head) == len(cells) and head != cells:
                 found.append(_row(line, head, [_BARE_NUMBER.sub(rf"{scale[0]}\g<0>{scale[1]}", cell) for cell in cells]))
             else:

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from sanderling.judge.bindings import altered, claimed, displaced, misjoined, misplaced, nearly_same
 from sanderling.judge.items import Item, comparable, named
-from sanderling.judge.shelf import CONTEXT, LONGER, WINDOW, Claim, Shelf, Window, claim_of, shelve, windows_of
+from sanderling.judge.shelf import CONTEXT, LONGER, SUM, WINDOW, Claim, Shelf, Window, claim_of, shelve, windows_of
 from sanderling.judge.statements import (
     NEGATIONS,
     OPPOSITE,
@@ -139,7 +139,9 @@ def _verdict(claim: Claim, best: Window, windows: Sequence[Window], shelf: Shelf
         lacking = list(_replaced(claim, best, windows, shelf))
         lacking += [item for item in claim.said.items if displaced(item, claim, best, shelf) or misplaced(item, claim, said)]
         lacking += misjoined(claim, shelf)
-        lacking += altered(claim.said, said)
+        is_sum = SUM.search(claim.text) is not None
+        changed = altered(claim.said, said)
+        lacking += [one for one in changed if not (is_sum and one.number and not any(holds(other, one) for other in said))]
     enough = best.score >= (_BARE if not claim.said.items else _ENOUGH if best.size == 1 else _SPREAD)
     if enough and not _alone(claim, best, said) and not lacking and not _turned(claim, said) and not _lonely(claim, best):
         verdict = Support.SUPPORTED
