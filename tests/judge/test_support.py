@@ -268,6 +268,18 @@ def test_quotations(sentence: str, expected: Support):
     assert verdict(sentence) is expected
 
 
+@pytest.mark.parametrize(
+    "said", ['Dirk wrote "we regret the delay".', '"We regret the delay," wrote Dirk.', 'Dirk: "we regret the delay".']
+)
+@pytest.mark.parametrize("also", ["The harbour is old.", "The harbour is that of Hanno Steen and of Dirk."])
+def test_a_quotation_is_of_whoever_said_it_though_a_name_alone_opens_the_sentence(said: str, also: str):
+    for asked in ('{} wrote "we regret the delay".', '{}: "we regret the delay".', '{}\'s letter says "we regret the delay".'):
+        assert verdict(asked.format("Dirk"), said, also) is Support.SUPPORTED
+        assert verdict(asked.format("Hanno"), said, also) is Support.PARTLY
+    residents = 'A resident wrote "we regret the delay".'
+    assert verdict('Residents complained "we regret the delay".', residents, also) is Support.SUPPORTED
+
+
 def test_a_quotation_of_two_pages_is_judged_by_the_page_of_whom_it_names():
     pages = ['The board wrote "we regret the delay" in May.'] * 2
     said = 'In May Norvane wrote "we regret the delay".'

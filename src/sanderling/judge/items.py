@@ -60,6 +60,7 @@ class Item:
 _OPENING = """
 since under according through during unlike despite although because while until both each every many most when where however
 whereas via per within without among between see note new changed if besides instead here therefore thus
+later earlier afterwards today yesterday meanwhile still finally
 """
 _CALENDAR = """
 january february march april may june july august september october november december

@@ -47,6 +47,7 @@ class Shelf:
     places: dict[str, list[tuple[int, int]]]  # passage and statement in which each stem stands
     counted: list[tuple[int, int]]  # passage and statement of numbers and dates
     names: frozenset[str]  # that have a capital wherever they stand
+    common: frozenset[str]  # stems of what has none somewhere
     ahead: dict[str, set[str]]  # by names, those that stand right ahead of them
     behind: dict[str, set[str]]  # and right behind them
     rarity: dict[str, float]
@@ -108,9 +109,8 @@ def shelve(passages: tuple[str, ...], titles: tuple[str, ...]) -> Shelf:
     total = sum(map(len, read))
     rarity = {term: math.log(1 + total / (len(found) + 0.5)) for term, found in places.items()}
     above = tuple(_above(passages, titles, read))
-    return Shelf(
-        titles, read, above, dict(places), counted, names, dict(ahead), dict(behind), rarity, math.log(1 + total / 0.5)
-    )
+    common, most = frozenset(map(stem, lower)), math.log(1 + total / 0.5)
+    return Shelf(titles, read, above, dict(places), counted, names, common, dict(ahead), dict(behind), rarity, most)
 
 
 def _above(passages: Sequence[str], titles: Sequence[str], read: Sequence[Sequence[Statement]]) -> Iterator[Above]:

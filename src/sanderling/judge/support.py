@@ -24,7 +24,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from sanderling.judge.bindings import altered, claimed, displaced, misjoined, misplaced, nearly_same
-from sanderling.judge.items import Item, comparable, named
+from sanderling.judge.items import Item, Kind, comparable, named
 from sanderling.judge.shelf import CONTEXT, LONGER, SUM, WINDOW, Claim, Shelf, Window, claim_of, shelve, windows_of
 from sanderling.judge.statements import (
     NEGATIONS,
@@ -69,6 +69,10 @@ _LEAST_CLAUSE, _LONELY = 2, 0.34  # words that say something; less than this sha
 _QUOTE = re.compile(r"[\"“«]([^\"“”«»]{6,}?)[\"”»]")
 _SAID = re.compile(  # in the middle of a quotation: ," she told us, "
     r"[,.]?[\"”]\s[^\"“”]{0,40}\b(?:said|says|told|asked|replied|wrote|added|explained|writes)\b[^\"“”]{0,40}[\"“]"
+)
+_SUBJECT = re.compile(  # of a sentence: Hanno later wrote, Hanno's letter, Hanno:
+    r"(?:^|[.!?:|])\W{0,5}([A-ZÀ-ÖØ-Þ]\w+)(?<!ing)(?:['’]s\b|\s*:|\s(?:(?:also|later|then|once|never|has|had|\w+ly)\s){0,2}"
+    r"(?:\w{2,}ed|said|told|wrote|spoke|thought|felt|was|is|says|tells|writes|asks|calls|thinks)\b)"
 )
 _LEAST_QUOTED = 2  # words; a single word in quotation marks is a name
 _SPEAKER = 10  # passages before a quotation in which its speaker may be named
@@ -225,10 +229,11 @@ def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf:
         first, size = next((run for run in runs if _stands(quotes[0], _text(found[run[0] : sum(run)]))), (0, len(found)))
         said, near = found[first : first + size], found[max(first - 1, 0) : first + size + 1]
         around = "\n".join([*passages[max(passage - _SPEAKER, 0) : passage + 2], shelf.above[passage].lowered]).lower()
-        others = [one for statement in said for one in statement.items if not claimed(one, claim.said)]
+        others = [one for statement in said for one in (*statement.items, *_subjects(statement, shelf))]
+        others = [one for one in others if not claimed(one, claim.said)]
         others = [one for one in others if not any(one.shown in quote for quote in quotes)]
         lost: list[str] = []
-        for item in claim.said.items:
+        for item in (*claim.said.items, *_subjects(claim.said, shelf)):
             if item.name and named(item, shelf.above[passage].title):
                 continue
             if (
@@ -246,6 +251,12 @@ def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf:
         if best.passage is None:
             best = Finding(Support.PARTLY, passage, _text(said), tuple(lost))
     return best
+
+
+def _subjects(statement: Statement, shelf: Shelf) -> list[Item]:
+    """What its sentences say it of, if only its place may give it the capital: *Hanno wrote*, but not *Residents wrote*."""
+    found = _SUBJECT.findall(plain(statement.text))
+    return [Item(Kind.NAME, name, name.lower()) for name in found if stem(name) in statement.content - shelf.common]
 
 
 def _cut_off(quote: str, said: Sequence[Statement]) -> bool:
