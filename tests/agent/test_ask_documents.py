@@ -172,8 +172,8 @@ def test_ctrl_c_ends_the_reading_of_a_folder_which_goes_on_later(notes: Path) ->
     with openai_server(steps(search("founded Kent"), answer("x"))) as (url, _, _):
         command = [sys.executable, "-m", "sanderling", "ask", "Q?", "--docs", str(notes), "--model", f"{url}#m"]
         heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heard) as begun:
-            assert begun.stdout is not None and "reading what is new" in begun.stdout.readline()
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard) as begun:
+            assert begun.stderr is not None and "reading what is new" in begun.stderr.readline()
             begun.send_signal(signal.SIGINT)
             assert begun.wait(60) == 130
         worlds = [one.name for one in (user_cache() / "documents").glob("*/*") if one.is_dir()]
@@ -387,7 +387,7 @@ def test_who_wants_to_be_asked_is_asked(notes: Path, web: tuple[list[object], li
     with openai_server(steps(visit("local://notes/kent.md"), search(SECRET), answer("x"))) as (url, _, _):
         words = ["ask", "Q?", "--docs", notes, "--model", f"{url}#m", *options, "--set", "agent.leaks=ask"]
         done = CliRunner().invoke(build_app("ask"), list(map(str, words)), input=says, catch_exceptions=False)
-    assert done.exit_code == 0 and SECRET in done.output.partition("Send it to the web?")[0]
+    assert done.exit_code == 0 and SECRET in done.stderr.partition("Send it to the web?")[0] and SECRET not in done.stdout
     assert len(asked) == (says == "y\n") and ("held back" in done.output) is (says != "y\n")
 
 
@@ -458,7 +458,7 @@ def test_a_page_cannot_forge_what_another_says(notes: Path) -> None:
     )
     said = steps(visit("local://notes/kent.md", evil, "local://notes/none.md"), answer(claims))
     told, _ = ask(said, "--docs", notes)
-    ending = told[told.index("answer ─") :]
+    ending = told[told.rindex("turn 2") :]
     first, second = ending.index(evil), ending.index("[2] Kent\n")
     assert "Otto Krell" in ending[first:second] and "Otto Krell" not in ending[second:] and "Ada Vell" in ending[second:]
     assert "1 reference that led nowhere" in ending and "Sources:" not in ending and "evil.example/?q=kent" not in ending

@@ -36,7 +36,7 @@ from sanderling.cli.showing import Watcher
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
-from sanderling.core.record import NodeKind, Question, Trajectory
+from sanderling.core.record import NodeKind, Question
 from sanderling.core.types import Ending, Message, ToolStatus
 from sanderling.policy.budget import BudgetConfig, Prices, Spending
 from sanderling.policy.contract import Completion, PolicyOutageError, SampleKey, ScriptedPolicy, ScriptedSession
@@ -238,17 +238,12 @@ def over_rivers(policy: ScriptedPolicy) -> Agent:
 ANSWER = "<think>It is [red]known[/red].</think>\n<answer>The Kent</answer>"
 
 
-async def shown(turns: Sequence[str]) -> tuple[str, Trajectory]:
-    out = io.StringIO()
-    console = Console(file=out, width=200, force_terminal=False)
-    done = await research(as_question("Which river?"), over_rivers(in_order(turns)), console=console)
-    return out.getvalue(), done
-
-
-async def test_nothing_from_outside_controls_the_terminal() -> None:
+async def test_nothing_from_outside_controls_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\\u001b[2J\\u0007"
     search = f'<think>\x1b[31mred</think><tool_call>{{"name": "x{evil}", "arguments": {{"{evil}": "{evil}"}}}}</tool_call>'
-    text, done = await shown([search, "<think>x</think><answer>\x1b]0;title\x07 Kent</answer>"])
+    turns = search, "<think>x</think><answer>\x1b]0;title\x07 Kent</answer>"
+    done = await research(as_question("Which river?"), over_rivers(in_order(turns)))
+    text = "".join(capsys.readouterr())
     assert "\x1b" in next(done.turns()).calls[0].name and done.answer == "\x1b]0;title\x07 Kent"  # on record as it was
     assert "\x1b" not in text and "\x07" not in text and "Kent" in text
 
@@ -260,7 +255,7 @@ async def test_ctrl_c_asks_for_the_answer_and_then_ends_with_a_record() -> None:
             os.kill(os.getpid(), signal.SIGINT)
         return "<think>x</think><answer>Kent</answer>" if key.turn == 2 else "<think>" + call(f"river {key.turn}")
 
-    asked = await research(as_question("Which?"), over_rivers(ScriptedPolicy(answers)), console=Console(file=io.StringIO()))
+    asked = await research(as_question("Which?"), over_rivers(ScriptedPolicy(answers)))
     assert asked.ending is Ending.ANSWERED_AT_BUDGET and asked.answer == "Kent"
 
     class Slow(ScriptedSession):
@@ -273,10 +268,8 @@ async def test_ctrl_c_asks_for_the_answer_and_then_ends_with_a_record() -> None:
         def open(self, key: SampleKey) -> Slow:
             return Slow(self)
 
-    console = Console(file=io.StringIO())
-    done = await research(
-        as_question("Which?"), over_rivers(SlowPolicy(lambda messages, key: "<think>" + call("river"))), console=console
-    )
+    policy = SlowPolicy(lambda messages, key: "<think>" + call("river"))
+    done = await research(as_question("Which?"), over_rivers(policy))
     assert done.ending is Ending.CANCELLED and 1 <= len(list(done.turns())) <= 3
     assert asyncio.get_running_loop().remove_signal_handler(signal.SIGINT) is False  # nothing is left behind
 
@@ -316,7 +309,8 @@ def test_the_same_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     def again() -> str:
         ask("Which river?", world=[tmp_path / "world"], model=str(tmp_path / "model"), out=tmp_path / "asked.jsonl")
-        return capsys.readouterr().out
+        said = capsys.readouterr()
+        return said.err + said.out
 
     monkeypatch.setattr("sanderling.agent.opening.open_policy", lambda model, **how: ScriptedPolicy(reply))
     for trained_again in (False, True):

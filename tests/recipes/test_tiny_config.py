@@ -1,11 +1,9 @@
 """The tiny recipe's settings: the published ones load, and wishes that make no sense are one sentence."""
 
-import io
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from sanderling.agent.agent import Agent
 from sanderling.cli.ask import as_question, research
@@ -117,7 +115,7 @@ async def test_ask_and_the_recipe_show_the_same_bytes(tmp_path: Path, profile: s
     build_world(run.world_directory(run.held_out[0]), PAGES, name="rivers", source="test")
     opened = open_world(run.world_directory(run.held_out[0]))
     agent = Agent(in_order(), world_tools(opened, get_profile(profile)), get_profile(profile))
-    served = await research(as_question(ASKED), agent, console=Console(file=io.StringIO()))
+    served = await research(as_question(ASKED), agent)
     trained = await run.agent(in_order(), run.held_out[0]).run(Question(id="q", text=ASKED))
     assert observed(served) == observed(trained)
     assert len(observed(served)) == 2

@@ -1,5 +1,6 @@
 """``sanderling ask``: research one question and watch the turns; it is kept as a session, and can be asked on in.
 
+The answer with its sources is on standard output, and all else on standard error: turns, receipt and advice.
 Exit status: 0 for an answer, 1 for none, 130 where it was stopped. The first Ctrl-C asks for the answer from what is there, the
 second ends the episode with a readable record. If interrupted, ``sanderling resume`` goes on; so does the same command again
 where it has ``--out``, with a journal beside that.
@@ -33,7 +34,7 @@ from sanderling.agent.turns import Finish
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.options import RUN, argument, option, or_help, settings
-from sanderling.cli.showing import Watcher, first_line
+from sanderling.cli.showing import Watcher, first_line, shown_answer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.record import REPORT, Question, Seeds, Trajectory
@@ -45,7 +46,6 @@ from sanderling.policy.load import is_endpoint
 from sanderling.runs.files import check_places, or_cannot, replace_file
 from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
-from sanderling.tools.recording import open_recording, recorded_tools
 from sanderling.world.together import Outgoing
 
 _SPEND = "At most this for the answer: 0.20usd, 5min, 200ktok, or several with commas."
@@ -138,8 +138,12 @@ def run_ask(question: str, config: AskConfig, session: Session | None = None) ->
             with or_cannot(f"write {config.report}"):
                 config.report.parent.mkdir(parents=True, exist_ok=True)
                 TemporaryFile(dir=config.report.parent).close()
-        log = None if config.record is None else open_recording(config.record)
-        done = asyncio.run(_ask(question, config, store, log, Console(), session))
+        log = None
+        if config.record is not None:
+            from sanderling.tools.recording import open_recording
+
+            log = open_recording(config.record)
+        done = asyncio.run(_ask(question, config, store, log, session))
     if done.ending is Ending.CANCELLED:
         raise typer.Exit(INTERRUPTED)
     if done.answer is None:
@@ -163,10 +167,9 @@ async def _ask(
     config: AskConfig,
     store: TrajectoryStore | None,
     log: JsonlLog | None,
-    console: Console,
     session: Session | None = None,
 ) -> Trajectory:
-    tell = partial(console.print, style="dim", markup=False, highlight=False, soft_wrap=True)
+    tell = partial(Console(stderr=True).print, style="dim", markup=False, highlight=False, soft_wrap=True)
     going, limits, budget = place_in(session), Limits.read(config.spend), config.budget
     price = price_of(config.agent)
     prices = read_prices([], 1, limits.cost)[0] if price is None else price  # a limit of money needs one
@@ -181,11 +184,11 @@ async def _ask(
     async with opened_agent(config.agent, **how) as agent:
         spend = Spend(limits, spending.ledger, agent.clock, prices, agent.profile.sampling.max_tokens, spent, seconds)
         identity, finish = journal_identity(config.agent, agent), Finish()
-        each = {"seed": config.agent.seed, "console": console, "log": log, "spend": spend, "finish": finish}
+        each = {"seed": config.agent.seed, "log": log, "spend": spend, "finish": finish}
         kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **each)
         if config.report is not None:
             session = session or new_session()
-            records = await _report(question, config.report, session, kept, finish, console)
+            records = await _report(question, config.report, session, kept, finish)
         else:
             id = going.id or episode_id(question, agent, config.agent.seed, going.before)
             link = None if store is None else store.path.with_name(f"{store.path.name}.{id}.run")
@@ -242,7 +245,6 @@ async def _report(
     session: Session,
     kept: Callable[..., Awaitable[Trajectory]],
     finish: Finish,
-    console: Console,
 ) -> list[Trajectory]:
     """Write a report from where it stands, until it is complete, or ``finish`` is set; the file has what is finished."""
     from sanderling.agent.writing import Kind, kind_of, next_part
@@ -256,7 +258,7 @@ async def _report(
             return next_part(question, [*before, record]) is not None
 
         told = part.heading or ("outline" if part.kind is Kind.OUTLINE else first_line(part.text))
-        console.rule(Text(visible(told), style="bold"), characters="━")
+        Console(stderr=True).rule(Text(visible(told), style="bold"), characters="━")
         done = await kept(part.to_question(), session, place_in(session), is_unfinished=is_unfinished)
         records = [*records, done]
         with or_cannot(f"write {path}", f"then sanderling resume {session.id} --set report=FILE goes on"):
@@ -269,7 +271,7 @@ async def _report(
         told = "has the sections that are finished" if has_one else "has no section yet"
     else:
         told = f"ends there: {visible(last.detail)}" if last.ending is Ending.CONTEXT_EXHAUSTED else "is complete"
-    console.print(Text(f"{path} {told.rstrip('.')}.", style="bold"), soft_wrap=True)
+    Console().print(Text(f"{path} {told.rstrip('.')}.", style="bold"), soft_wrap=True)
     return records
 
 
@@ -277,7 +279,7 @@ def _consents(call: Outgoing) -> bool:
     """Whether whoever sits there wants a call sent that repeats a document; no, where nobody answers."""
     text = visible(" ".join(call.text.split()))
     try:
-        return typer.confirm(f"This {call.what} repeats words of your documents: {text}\nSend it to the web?")
+        return typer.confirm(f"This {call.what} repeats words of your documents: {text}\nSend it to the web?", err=True)
     except typer.Abort:
         return False
 
@@ -301,7 +303,6 @@ async def research(
     question: Question,
     agent: Agent,
     *,
-    console: Console,
     seed: int = 0,
     journal: Journal | None = None,
     log: JsonlLog | None = None,
@@ -310,16 +311,19 @@ async def research(
     id: str = "",
     before: Trajectory | None = None,
 ) -> Trajectory:
-    """Run the episode, printing its turns; Ctrl-C asks for the answer, and then ends it. ``log``: where calls are recorded.
+    """Run the episode, printing its turns and then the answer; Ctrl-C asks for that, and then ends it.
 
+    A part of a report is no result by itself: it is progress, too. ``log``: where calls are recorded.
     ``finish``: is set when the answer has been asked for early. ``id``: the record's; empty: see :func:`episode_id`.
     ``before``: what the question follows.
     """
-    id = id or episode_id(question.text, agent, seed, before)
+    id, progress = id or episode_id(question.text, agent, seed, before), Console(stderr=True)
     if log is not None:
+        from sanderling.tools.recording import recorded_tools
+
         tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question.text)
         agent = replace(agent, tools=tools)
-    watch, finish = Watcher(console, str if spend is None else spend.left), finish or Finish()
+    watch, finish = Watcher(progress, str if spend is None else spend.left), finish or Finish()
     if spend is not None:
         agent = replace(agent, tools=spend.tools(agent.tools))
 
@@ -348,12 +352,14 @@ async def research(
         look()
         try:
             how = {"on_event": on_event, "cancel": stop, "journal": journal, "finish_early": finish, "before": before}
-            return await agent.run(question, seeds, id=id, **how)
+            done = await agent.run(question, seeds, id=id, **how)
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
         finally:
             if later is not None:
                 later.cancel()
+    shown_answer(done, progress if REPORT in question.meta else Console(), progress)
+    return done
 
 
 def as_question(text: str) -> Question:

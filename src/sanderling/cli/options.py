@@ -125,7 +125,7 @@ def counted(counts: Mapping[Any, int]) -> str:
 
 
 def show(*things: RenderableType, error: bool = False) -> None:
-    """Print texts as they are, never wrapped, and tables; ``error``: to standard error, as what is no result."""
+    """Print texts as they are, never wrapped, and tables; ``error``: to standard error, as all that is no result."""
     console = Console(stderr=error, highlight=False)
     for thing in things:
         if isinstance(thing, str):

@@ -79,7 +79,7 @@ def show_record(
             for call in node.calls:
                 asked = "  ".join(map(brief, call.arguments.values()))
                 console.print(Text(f"→ {brief(call.name)}  {asked}", style="dim"), soft_wrap=True)
-        shown_answer(record, console)
+        shown_answer(record, console, console)
     if (last := going_on(session.questions())) is not None:
         console.print(Text(f"{visible(last.told)}\nnot ended: go on with sanderling resume {session.id}", style="yellow"))
 
@@ -99,7 +99,7 @@ def resume(
     session, last = going[0]
     origin = f"session {session.id}"
     config = or_help(lambda sets: load_config(AskConfig, last.settings, origin, sets, {"spend": spend}), sets)
-    show(f"Session {session.id}: {first_line(last.told)}")
+    show(f"Session {session.id}: {first_line(last.told)}", error=True)
     run_ask(last.told, config, session)
 
 
@@ -166,12 +166,12 @@ def replay(
     """Run a capsule's loop again, without a socket, and see that the record comes out the same."""
     capsule = open_capsule(file)
     pages, searches = len(capsule.pages), sum(one["tool"] == "search" for one in capsule.replies)
-    show(f"{file}: every byte is as it was made; {pages} pages, {searches} searches.")
+    show(f"{file}: every byte is as it was made; {pages} pages, {searches} searches.", error=model is not None)
     if model is not None:
         store = None if out is None else TrajectoryStore(out)
         if store is not None:
             store.prepare()
-        done = asyncio.run(_by_another(capsule, model, profile, store, Console()))
+        done = asyncio.run(_by_another(capsule, model, profile, store))
         if done.answer is None:
             raise typer.Exit(INTERRUPTED if done.ending is Ending.CANCELLED else NO_ANSWER)
         return
@@ -192,9 +192,7 @@ def replay(
         raise typer.Exit(NO_ANSWER)
 
 
-async def _by_another(
-    capsule: Capsule, model: str, profile: str | None, store: TrajectoryStore | None, console: Console
-) -> Trajectory:
+async def _by_another(capsule: Capsule, model: str, profile: str | None, store: TrajectoryStore | None) -> Trajectory:
     """Let another model answer the same questions over the same evidence; its last record."""
     policy = open_policy(model)
     done: list[Trajectory] = []
@@ -204,7 +202,7 @@ async def _by_another(
         agent = Agent(policy, world_tools(places, spoken), spoken, world=places.name)
         for number, record in enumerate(capsule.records):
             before = done[-1] if capsule.before(number) is not None else None
-            done.append(await research(record.question, agent, console=console, seed=record.seeds.run, before=before))
+            done.append(await research(record.question, agent, seed=record.seeds.run, before=before))
             if store is not None:
                 store.append(done[-1])
             if done[-1].ending is None or not done[-1].ending.scored:
@@ -213,7 +211,7 @@ async def _by_another(
         await close_policy(policy)
     for tool, asked in dict.fromkeys(places.absent):
         told = "searched otherwise, answered from the capsule's pages" if tool == "search" else "not in the capsule"
-        show(f"{told}: {asked}")
+        show(f"{told}: {asked}", error=True)
     if not places.absent:
-        show("All that it asked for is in the capsule.")
+        show("All that it asked for is in the capsule.", error=True)
     return done[-1]

@@ -52,7 +52,7 @@ class Watcher:
             case Observed():
                 self._observed(event)
             case Ended():
-                self._ended(event.trajectory)
+                self.line(Text())
 
     def _so_far(self, event: TurnStarted) -> str:
         """What the turn begins with: tokens, pages, and what is left."""
@@ -74,10 +74,6 @@ class Watcher:
         is_listed = [outcome.role == "search" and outcome.status is ToolStatus.OK for outcome in event.outcomes]
         if not is_listed or not all(is_listed):
             self.line(Text(brief(event.text), style="dim italic" if event.outcomes else "yellow"))
-
-    def _ended(self, trajectory: Trajectory) -> None:
-        self.line(Text())
-        shown_answer(trajectory, self._console)
 
     def _stream(self, piece: str) -> None:
         """Show what of the reasoning is new. A tag that may just be beginning is held back."""
@@ -103,8 +99,8 @@ class Watcher:
 _UNSURE = {Support.PARTLY: "yellow", Support.NOT_FOUND: "red"}
 
 
-def shown_answer(trajectory: Trajectory, console: Console) -> None:
-    """Print an answer with its sources, and how it came about."""
+def shown_answer(trajectory: Trajectory, console: Console, beside: Console) -> None:
+    """Print an answer with its sources, and how it came about: on a terminal in one frame, else on the console ``beside``."""
     turns = sum(node.kind is NodeKind.TURN and not node.rejected for node in trajectory.own())
     ending = trajectory.ending or Ending.CANCELLED
     tail = f"{ending.value.replace('_', ' ')} · {counted_as(turns, 'turn')} · {trajectory.seconds:.1f} s"
@@ -120,12 +116,16 @@ def shown_answer(trajectory: Trajectory, console: Console) -> None:
         body, below = cited_text(cited), source_lines(cited)
     else:
         body, below = Text("No answer.", style="red"), found_lines(trajectory)
-    if trajectory.detail:
-        body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
-    style = "green" if ending.has_answer else "red"
-    console.print(Panel(body, title="answer" if part is None else part.value, subtitle=tail, border_style=style))
+    if console.is_terminal:
+        body.append(f"\n\n{visible(trajectory.detail)}" * bool(trajectory.detail), style="dim")
+        style = "green" if ending.has_answer else "red"
+        console.print(Panel(body, title="answer" if part is None else part.value, subtitle=tail, border_style=style))
+    else:
+        console.print(body, end="\n\n", soft_wrap=True)
     for line in below:
         console.print(line, soft_wrap=True)
+    if not console.is_terminal:
+        beside.print(*filter(None, (visible(trajectory.detail), tail)), style="dim", sep="\n", markup=False, soft_wrap=True)
 
 
 def cited_text(cited: CitedAnswer) -> Text:
