@@ -3,6 +3,7 @@
 import itertools
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,7 @@ def test_added_in_pieces_or_built_at_once_it_is_one_world(tmp_path_factory, whol
 
 READER = """
 import sys
+from functools import partial
 from pathlib import Path
 from sanderling.world.contract import answered
 from sanderling.world.disk.store import open_as_met
@@ -192,3 +194,24 @@ def test_an_addition_that_was_killed_after_its_last_step_is_in_nobodys_way(tmp_p
     info, counts = add_to_world(tmp_path / "w", Gathering(open_sources([three])), source="three")
     assert (info.page_count, counts.kept) == (9, 3)
     assert not (tmp_path / "w" / "adding").exists()
+
+
+def test_an_addition_of_damaged_pages_is_in_nobodys_way(tmp_path):
+    one, two, three = (write_pages(tmp_path / name, numbers) for name, numbers in
+                       (("one", range(3)), ("two", range(3, 6)), ("three", range(6, 9))))  # fmt: skip
+    for name, pages in (("w", one), ("damaged", two)):
+        build_world(tmp_path / name, Gathering(open_sources([pages])), name=name, source="test")
+    (file,) = (tmp_path / "damaged").glob("pages-*.sqlite")
+    whole = file.read_bytes()
+    at = whole.rindex(b"word4")
+    file.write_bytes(whole[:at] + b"ward" + whole[at + 4 :])
+    for build in (add_to_world, partial(build_world, name="new")):
+        with pytest.raises(UserError, match="is damaged"):
+            build(
+                tmp_path / ("w" if build is add_to_world else "new"),
+                Gathering(open_sources([tmp_path / "damaged"])),
+                source="x",
+            )
+    assert not (tmp_path / "w" / "adding").exists() and not (tmp_path / ".new.building").exists()
+    info, counts = add_to_world(tmp_path / "w", Gathering(open_sources([three])), source="three")
+    assert (info.page_count, counts.kept) == (6, 3)

@@ -21,7 +21,7 @@ from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.disk.duplicates import near_duplicates, save_groups, signature
 from sanderling.world.disk.index import IndexBuilder, sound_index
-from sanderling.world.disk.pages import Intake, SqlitePages, WorldCounts, checksum, connected, writable
+from sanderling.world.disk.pages import DamageError, Intake, SqlitePages, WorldCounts, checksum, connected, writable
 from sanderling.world.disk.parts import absorb
 from sanderling.world.disk.store import (
     PagePart,
@@ -141,7 +141,8 @@ class PageFile(SqlitePages):
 def building_place(path: Path, stamp: str, *, fresh: bool = False) -> Iterator[None]:
     """Hold a directory to build in; a build that is cut short leaves its work there, and one of the same stamp goes on with it.
 
-    Raises UserError when another process or the remains of another build (``fresh`` removes them) are there.
+    One that met damage leaves nothing, since it would come no further. Raises UserError when another process or the remains of
+    another build (``fresh`` removes them) are there.
     """
     with locked(path, beside=True):
         found = _stamp(path)
@@ -156,6 +157,9 @@ def building_place(path: Path, stamp: str, *, fresh: bool = False) -> Iterator[N
             path.mkdir(exist_ok=True)
         try:
             yield
+        except DamageError:
+            (path / STAMP).unlink(missing_ok=True)
+            raise
         finally:
             if not _stamp(path):
                 shutil.rmtree(path, ignore_errors=True)
