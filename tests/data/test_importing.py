@@ -133,6 +133,9 @@ def test_a_file_of_our_own_questions_is_read_whole_and_of_talks_what_was_asked(t
     write_trajectories(tmp_path / "t.parquet", [silent])
     with pytest.raises(UserError, match="holds no question: give a file of questions"):
         read_questions(tmp_path / "t.parquet")
+    write_questions(tmp_path / "none.jsonl", [])
+    with pytest.raises(UserError, match=r"none\.jsonl holds no question: give a file of questions"):
+        read_questions(tmp_path / "none.jsonl")
 
 
 def test_a_pipe_is_refused_before_a_byte_of_it_is_lost(tmp_path: Path) -> None:

@@ -121,18 +121,11 @@ class Checked(NamedTuple):
         return ", ".join(f"{counts[kind]:,} {kind}" for kind in Kind if counts[kind])
 
 
-def asked_by(path: Path) -> list[Question]:
-    """A benchmark's questions. Raises UserError where there are none."""
-    if asked := read_questions(path):
-        return asked
-    raise UserError(f"{path} holds no question: give the file of a benchmark.")
-
-
 def check_file(source: Path, against: Sequence[Path], *, out: Path | None = None) -> Checked:
     """Check trajectories or questions; what no benchmark asks goes ``out``. Raises UserError."""
     known = Benchmarks()
     for path in against:
-        known.add(path.stem, asked_by(path))
+        known.add(path.stem, read_questions(path))
     if not source.exists():
         raise UserError(f"There is no file {source}: give trajectories or questions.")
     is_empty = source.is_file() and not source.stat().st_size  # a step that kept nothing leaves an empty file

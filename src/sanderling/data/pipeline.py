@@ -25,9 +25,10 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import encode_record
 from sanderling.core.text import visible
 from sanderling.data.cleaning import clean_file, get_recipe
-from sanderling.data.contamination import asked_by, check_file
+from sanderling.data.contamination import check_file
 from sanderling.data.dedupe import Shares, dedupe_file, split_file
 from sanderling.data.importing import find_places, import_to, open_trajectories
+from sanderling.data.questions import read_questions
 from sanderling.data.resample import Schedule, resample_file
 from sanderling.data.stats import NOT_JUDGED, data_page, figures_table, portray, ruling_of
 from sanderling.judge.book import JudgeReport, Keep, VerdictBook, judge_stream
@@ -163,7 +164,7 @@ class DataRun:
             if place in root.parents:
                 raise UserError(f"The run's directory {self.root} lies in {path}, which is read: name another --out.")
         for path in config.against:
-            asked_by(path)
+            read_questions(path)
         if config.tokenizer is not None:
             load_tokenizer(config.tokenizer)
 
