@@ -62,6 +62,8 @@ class AgentConfig(PlaceConfig):
     """Most turns of an episode, in place of the profile's."""
     max_context: int | None = Field(default=None, ge=1)
     """Most tokens of context, in place of the profile's."""
+    temperature: float | None = Field(default=None, ge=0.0)
+    """Of sampling, in place of the profile's; ``general`` leaves it to the server."""
     seed: int = 0
     """Equal seeds give equal episodes."""
     concurrency: int = Field(default=8, ge=1)
@@ -141,7 +143,8 @@ def profile_of(config: AgentConfig) -> Profile:
             f"A context of {budgets.max_context_tokens} tokens leaves no room: {profile.name} keeps "
             f"{budgets.answer_reserve_tokens} for an answer, so give more than that with --set agent.max_context."
         )
-    return profile.model_copy(update={"budgets": budgets})
+    sampling = {} if config.temperature is None else {"temperature": config.temperature}
+    return profile.model_copy(update={"budgets": budgets, "sampling": profile.sampling.model_copy(update=sampling)})
 
 
 def fitted(profile: Profile, context: int | None) -> Profile:

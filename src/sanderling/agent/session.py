@@ -240,9 +240,10 @@ def keeping(
 def means_of(agent: Agent, evidence: Evidence) -> dict[str, Any]:
     """With what an agent researches, so that its loop can be run again without model and places."""
     policy, tokenizer = agent.policy, agent.policy.tokenizer
+    sampling = agent.profile.sampling.model_dump(mode="json", exclude_unset=True)  # what is left to a server stays so
     return {
         "made_with": _versions(),
-        "profile": agent.profile.model_dump(mode="json"),
+        "profile": agent.profile.model_dump(mode="json") | {"sampling": sampling},
         "tools": [tool.spec.model_dump(mode="json") for tool in agent.tools.values()],
         "reader": agent.reader,
         "offline": evidence.offline,

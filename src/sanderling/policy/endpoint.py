@@ -255,7 +255,7 @@ class _ChatSession(MessageSession):
         policy, fields = self._policy, _sampling_fields(sampling, key)
         told: dict[str, Any] = {"messages": [{"role": message.role.value, "content": message.content} for message in branch]}
         if self._specs:
-            fields = {name: value for name, value in fields.items() if _DEFAULTS.get(name) != value}
+            fields = {name: fields[name] for name in fields if name in sampling.model_fields_set or name not in _THEIRS}
             apart = None if policy.reasoning_field in policy.refused else policy.reasoning_field
             told = {"messages": list(native_messages(branch, apart)), "tools": tool_schemas(self._specs)}
             told |= {} if self._callable else {"tool_choice": "none"}
@@ -279,7 +279,7 @@ class _ChatSession(MessageSession):
         return error
 
 
-_DEFAULTS = {"temperature": 1.0, "top_p": 1.0}
+_THEIRS = ("temperature", "top_p")  # where nobody has set them, the server's own are better than ours
 _OPTIONAL = ("max_tokens", "seed", "stop", "presence_penalty", "temperature", "top_p", "tool_choice", *REASONING)
 _FULL = re.compile(
     r"(?i)context (?:length|size|window)(?:\s*(?:of|is|=|:|\())*\s*([\d,]*\d)?"
