@@ -14,6 +14,7 @@ from test_sessions import run
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.opening import AgentConfig, opened_agent
+from sanderling.cli.doctor import doctor
 from sanderling.core.profiles import PROFILES
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
@@ -393,6 +394,24 @@ def test_doctor_tells_how_to_ask() -> None:
     with openai_server(examined, tools=False) as (url, _, _):
         shown = run("doctor", "--model", url)
     assert "called in its text: search; its result was read" in shown and f"--model '{url}?tools=text#m'" in shown
+    with openai_server(examined) as (url, taken, _):  # a server may take names that it does not list
+        shown = run("doctor", "--model", f"{url}?context=9000#qwen3:4b")
+    assert "qwen3:4b is none of them: m" in shown and f"--model '{url}?context=9000#qwen3:4b'" in shown
+    assert {body["model"] for body in taken} == {"qwen3:4b"}
+
+
+def test_doctor_says_beside_the_result_what_it_asks_before_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[str] = []
+
+    def slow(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        heard.append(capsys.readouterr().err)
+        return examined(messages)
+
+    with openai_server(slow) as (url, _, _):
+        doctor(url)
+    told = capsys.readouterr()
+    assert heard[0].endswith("\nDoes m answer?\n") and heard[1] == "Does it call a tool, and read the result?\n"
+    assert told.out.lstrip().startswith("what") and "answer?" not in told.out
 
 
 @pytest.mark.parametrize("are_shown", [False, True])
@@ -420,7 +439,7 @@ def test_an_answer_without_a_call_names_who_finds_out_why(tmp_path: Path) -> Non
     for said, is_told in ((lambda messages: {"content": "Five, I think."}, True), (researcher, False)):
         with openai_server(said) as (url, _, _):
             shown = run("ask", "Who founded Kent?", "--docs", tmp_path, "--model", f"{url}?context=9000#m")
-        assert (f"No tool was called: sanderling doctor --model {url} finds out" in shown) is is_told
+        assert (f"No tool was called: sanderling doctor --model '{url}?context=9000#m' finds out" in shown) is is_told
 
 
 @pytest.mark.parametrize("odd", [{"choices": None}, {"choices": ["x"]}, {"choices": {"a": 1}}, {}, b"\xff"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -20,8 +21,8 @@ def doctor(
     """Find out in a few calls whether a server can research: tools, context, reasoning, token ids."""
     if not is_endpoint(model):
         raise UserError(f"{model!r} is no server's address: write http://host:port/v1#model.")
-    show("A few calls, as long as the model takes for up to 2,048 tokens each …", error=True)
-    found = asyncio.run(examine(model))
+    show("A few calls, as long as the model takes for up to 2,048 tokens each:", error=True)
+    found = asyncio.run(examine(model, partial(show, error=True)))
     marks = {True: "yes", False: "no", None: ""}
     shown = table("what", "", "found")
     for one in found.findings:

@@ -4,10 +4,11 @@ Each call is one that the agent will make, so what is told here is what an episo
 result is sent back, and where the server has it, vLLM's completion with token ids. Nothing is taken from the server's name.
 """
 
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sanderling.core.errors import UserError
 from sanderling.core.general import parse_general
@@ -42,36 +43,43 @@ class Examined:
     model: str = ""
 
 
-async def examine(spec: str) -> Examined:
-    """Ask a server. Raises UserError for an address that is none, or a key that is not taken."""
+async def examine(spec: str, tell: Callable[[str], None] = lambda line: None) -> Examined:
+    """Ask a server. ``tell`` hears what it is asked, before. Raises UserError for an address that is none, or a refused key."""
+    tell("Which models are there?")
     models = await _models(spec)
     parts = urlsplit(spec)
     if not parts.fragment:
         if len(models) != 1:
             raise UserError(f"Name the model behind a #: {', '.join(list(models)[:20]) or 'the server does not list any'}.")
         parts = parts._replace(fragment=next(iter(models)))
-    findings = [Finding("models", None, _several(list(models)) if models else "not listed")]
+    listed = _several(list(models)) if models else "not listed"
+    unknown = f"{parts.fragment} is none of them: " if models and parts.fragment not in models else ""
+    findings = [Finding("models", None, f"{unknown}{listed}")]
     async with aclosing(client_of(parts.geturl(), retries=1)) as client:
-        policy, options = ChatEndpointPolicy(client, parts.fragment), {}
+        policy, options = ChatEndpointPolicy(client, parts.fragment), dict(parse_qsl(parts.query))
+        tell(f"Does {parts.fragment} answer?")
         try:
             ask = Delta((Message(role=Role.USER, content="Reply with the one word: ready."),))
             plain = await policy.open(_KEY).generate(ask, Sampling(max_tokens=2_048), _KEY)
         except (PolicyOutageError, RefusedError) as error:
             return Examined((*findings, Finding("answers", False, str(error))))
         findings.append(Finding("answers", True, _brief(plain.text)))
+        tell("Does it call a tool, and read the result?")
         tools, takes_tools = await _tools(policy)
         findings.append(tools)
         if not takes_tools:
             options["tools"] = "text"
+            tell("Does it call one that it is told of in the text?")
             tools, _ = await _tools(policy, natively=False)
             findings.append(replace(tools, about="calls in text"))
+        tell("What does the server tell of context, reasoning and token ids?")
         context = models.get(policy.name) or await _context(client)
         findings.append(_context_finding(context))
         if context:
             options["context"] = str(context)
         findings += [_reasoning(plain), *await _tokens(policy)]
-    query = "&".join(filter(None, [parts.query, urlencode(options)]))
-    return Examined(tuple(findings), parts._replace(query=query).geturl() if tools.good else "")
+    model = parts._replace(query=urlencode(options, safe="/:")).geturl()
+    return Examined(tuple(findings), model if tools.good else "")
 
 
 async def _models(spec: str) -> dict[str, int | None]:
