@@ -12,7 +12,7 @@ import pytest
 from openai_server import call, openai_server
 from test_sessions import EDEN, KENT, run
 
-from sanderling.agent.session import sessions
+from sanderling.agent.session import find_session, sessions
 from sanderling.core.errors import UserError
 
 ASKED = "How did the two towns begin?"
@@ -219,11 +219,11 @@ def test_the_markdown_of_a_section_stays_within_it(notes: Path, tmp_path: Path) 
 
 def test_what_keeps_a_report_from_its_end_is_said(notes: Path, tmp_path: Path) -> None:
     """A context that is full, an outline that money did not reach, a place that cannot be written, a question in between."""
-    long = "Kent was founded by Ada Vell in 1803 [1]. " * 90
+    long, has_grown = "Kent was founded by Ada Vell in 1803 [1]. " * 90, list[bool]()
 
     def said(messages: list[dict[str, Any]]) -> dict[str, Any]:
         told, _ = part_of(messages)
-        return answer(long) if told.startswith("Section") else writer(messages)
+        return answer(long) if told.startswith("Section") and not has_grown else writer(messages)
 
     def usage(message: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
         sizes = [len(str(one.get("content") or "")) // 3 for one in (*body["messages"], message)]
@@ -234,6 +234,19 @@ def test_what_keeps_a_report_from_its_end_is_said(notes: Path, tmp_path: Path) -
         told = run(*asking, tmp_path / "a.md", "--model", f"{url}?context=4096#m", ends=1)
         why = "The conversation so far and question take"
         assert f"a.md ends there: {why}" in told and why in (tmp_path / "a.md").read_text()
+        assert "resume and more context (--set agent.max_context=N" in told and "report not finished" in run("history")
+        kept = find_session("last").questions()
+        assert f"a.md ends there: {why}" in run("resume", ends=1)  # in the same context it gets no further, and adds nothing
+        assert [one.id for one in find_session("last").questions()] == [one.id for one in kept]
+        run("export", "last", "--to", "capsule", "--out", tmp_path / "a.capsule")
+        has_grown.append(True)
+        told = run("resume", "--set", f"agent.model={url}?context=128000#m")
+        assert "a.md is complete" in told and "not finished" not in run("history")
+        text = (tmp_path / "a.md").read_text()
+        assert "Not written" not in text and text.count("## ") == 4 and why not in text
+        assert len({one.text for one in find_session("last").questions()}) == len(find_session("last").questions())
+        with pytest.raises(UserError, match="Every question that is kept has ended"):
+            run("resume")
     with openai_server(writer, usage=usage) as (url, taken, _):
         model = "--model", f"{url}#m"
         (tmp_path / "b.md").mkdir()

@@ -70,7 +70,7 @@ def going_on(asked: Sequence[Asked]) -> Asked | None:
     if asked and asked[-1].is_open:
         return asked[-1]
     part = next((one for one in reversed(asked) if one.report), None)
-    return part if part is not None and part.unfinished else None
+    return part if part is not None and (part.unfinished or part.ending is Ending.CONTEXT_EXHAUSTED) else None
 
 
 @dataclass(frozen=True)
@@ -181,12 +181,12 @@ class Going:
         return Asked(id=id, text=text, at=now, settings=settings, folder=Path.cwd(), spent_before=spent, report=report)
 
 
-def place_in(session: Session | None) -> Going:
-    """Where the next question of a session stands."""
+def place_in(session: Session | None, text: str = "") -> Going:
+    """Where the next question of a session stands. ``text``: of a part of a report, which goes on if the context was full."""
     if session is None or not (asked := session.questions()):
         return Going()
     field = session.reasoning_field([one.id for one in asked])
-    if asked[-1].is_open:
+    if asked[-1].is_open or (asked[-1].text == text and asked[-1].ending is Ending.CONTEXT_EXHAUSTED):
         return Going(asked[-1].id, session.before(asked[-1].id), Spent(*asked[-1].spent_before), field)
     return Going("", session.before(), session.spent(), field)
 

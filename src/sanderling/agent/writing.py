@@ -114,9 +114,9 @@ def kind_of(record: Trajectory) -> Kind | None:
 
 
 def next_part(question: str, records: Sequence[Trajectory]) -> Part | None:
-    """What is to be written after these records; None: the report is complete, or cannot go on."""
-    parts = _parts(records)
-    if parts and (parts[-1].ending is Ending.CONTEXT_EXHAUSTED or _is_over(parts, Kind.SUMMARY)):
+    """What is to be written after these records; None: the report is complete. What the context had no room for comes again."""
+    parts = [one for one in _parts(records) if one.ending is not Ending.CONTEXT_EXHAUSTED]
+    if _is_over(parts, Kind.SUMMARY):
         return None
     if not (plan := _plan(question, parts)):
         return Part(question, Kind.OUTLINE, _OUTLINE.format(question=question, most=SECTIONS))

@@ -213,6 +213,8 @@ async def _ask(
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")
     return records[-1]
 
+        if config.report and records[-1].ending is Ending.CONTEXT_EXHAUSTED:
+            more += " and more context (--set agent.max_context=N, or ?context=N in agent.model)"
 
 async def _kept(
     question: Question,
@@ -252,25 +254,30 @@ async def _report(
 
     records = session.records()
     while (part := next_part(question, records)) is not None:
-        records = [record for record in records if record.ending is not None and record.ending.scored]
+        records = [one for one in records if one.ending and one.ending.scored and one.ending is not Ending.CONTEXT_EXHAUSTED]
 
         def is_unfinished(record: Trajectory, before: Sequence[Trajectory] = records) -> bool:
             return next_part(question, [*before, record]) is not None
 
         told = part.heading or ("outline" if part.kind is Kind.OUTLINE else first_line(part.text))
         Console(stderr=True).rule(Text(visible(told), style="bold"), characters="━")
-        done = await kept(part.to_question(), session, place_in(session), is_unfinished=is_unfinished)
+        asked = part.to_question()
+        done = await kept(asked, session, place_in(session, asked.text), is_unfinished=is_unfinished)
         records = [*records, done]
         with or_cannot(f"write {path}", f"then sanderling resume {session.id} --set report=FILE goes on"):
             replace_file(path, as_written(records, path.suffix))
         if finish.is_set() or done.ending is None or not done.ending.scored or (part.kind is Kind.OUTLINE and not done.answer):
             break
     last = records[-1]
-    if next_part(question, records) is not None:
+    if last.ending is Ending.CONTEXT_EXHAUSTED:
+        told = f"ends there: {visible(last.detail)}"
+    elif next_part(question, records) is not None:
         has_one = any(kind_of(one) is Kind.SECTION and one.answer is not None for one in records)
         told = "has the sections that are finished" if has_one else "has no section yet"
+        if done.ending is Ending.CONTEXT_EXHAUSTED:
+            break
     else:
-        told = f"ends there: {visible(last.detail)}" if last.ending is Ending.CONTEXT_EXHAUSTED else "is complete"
+        told = "is complete"
     Console().print(Text(f"{path} {told.rstrip('.')}.", style="bold"), soft_wrap=True)
     return records
 
