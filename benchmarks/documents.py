@@ -46,7 +46,7 @@ from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report, machine
 from sanderling.world.contract import Page, answered
 from sanderling.world.disk.dense import embed_world, ranked_world, settings_for
-from sanderling.world.disk.documents import documents_worlds
+from sanderling.world.disk.documents import documents_in, documents_world
 from sanderling.world.disk.embedders import open_embedder
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import open_world
@@ -300,7 +300,7 @@ def main() -> None:
     given = parser.parse_args()
     questions = read_questions(given.questions)
     print(f"Reading {given.folder}, once …", flush=True)
-    directory = documents_worlds([given.folder], notice=lambda line: print(line, flush=True))[0]
+    directory = documents_world(documents_in([given.folder])[0], notice=lambda line: print(line, flush=True))
     world = open_world(directory)
     pages = list(world.all_pages())
     places = [place(page.url) for page in pages]

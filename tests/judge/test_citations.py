@@ -1,5 +1,7 @@
 """Answers with their sources: what becomes of the model's numbers, of sentences without them, and of what was not read."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -300,7 +302,11 @@ def test_a_failed_page_beside_a_read_one_is_no_source():
 def test_a_link_leads_to_the_passage():
     source = Source(1, TOWER, "The tower", ("The tower of Velm is 41 metres high, they say.",))
     assert source.link == f"{TOWER}#:~:text=The%20tower%20of%20Velm%20is%2041%20metres%20high%2C"
-    assert Source(1, "docs://a.pdf", "", ("x",)).link == "docs://a.pdf"
+    assert Source(1, "docs://a.pdf", "", ("x",)).link == ""
+    assert Source(1, "https://x.example/a.PDF?b", "", ("x",)).link == "https://x.example/a.PDF?b"  # read without fragments
+    page, note = (Path("/srv/my notes") / name for name in ("a#1.html", "Käse.md"))
+    assert Source(1, "local://n/a", "", ("The tower",), page).link == "file:///srv/my%20notes/a%231.html#:~:text=The%20tower"
+    assert Source(1, "local://n/b", "", ("The tower",), note).link == "file:///srv/my%20notes/K%C3%A4se.md"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +316,7 @@ def test_a_link_leads_to_the_passage():
         ("https://x.example/", "## Heights\n| tower of Velm | 41 |", "https://x.example/#:~:text=tower%20of%20Velm"),
         ("https://x.example/a#b", "50% off, at max_size", "https://x.example/a#b:~:text=50%25%20off%2C%20at%20max_size"),
         ('https://x.example/a b>"<c', "塔高", "https://x.example/a%20b%3E%22%3Cc#:~:text=%E5%A1%94%E9%AB%98"),
-        ("javascript:alert(1)", "x", "javascript:alert(1)"),
+        ("javascript:alert(1)", "x", ""),
     ],
 )
 def test_a_link_holds_words_that_the_page_shows(url: str, said: str, link: str):

@@ -180,16 +180,15 @@ async def opened_places(
 
     async with AsyncExitStack() as stack:
         if config.web or config.docs or (len(config.worlds) > 1 and not questions):
-            from sanderling.world.disk.documents import documents_worlds  # brings all that builds worlds
+            from sanderling.world.disk.documents import documents_in, documents_world  # brings all that builds worlds
             from sanderling.world.together import Together
 
-            chosen, preferred = chosen_places(config)
-            folders = [one for one in chosen if one is not None and one in {folder.resolve() for folder in config.docs}]
-            directories = dict(zip(folders, documents_worlds(folders, notice=notice), strict=True))
+            sources = {source.path: source for source in documents_in(config.docs)}
+            chosen, preferred = chosen_places(config, {path: source.name for path, source in sources.items()})
             several: list[World] = []
             for one in chosen:
                 if one is not None:
-                    several.append(opened(directories.get(one, one)))
+                    several.append(opened(documents_world(sources[one], notice=notice) if one in sources else one))
                     continue
                 web = await stack.enter_async_context(_live_web(config))
                 several.append(kept(dated(filtered(web, guard=guard, filters=config.filters))))
@@ -205,11 +204,12 @@ async def opened_places(
         yield {name: places[path] for name, path in found.items()}
 
 
-def chosen_places(config: PlaceConfig) -> tuple[list[Path | None], int]:
-    """Folders, worlds and the web (None) that are asked, and how many of them first. Raises UserError for an unknown name."""
-    named: dict[Path | None, set[str]] = {
-        folder: {"docs", folder.name} for folder in (folder.resolve() for folder in config.docs)
-    }
+def chosen_places(config: PlaceConfig, folders: Mapping[Path, str]) -> tuple[list[Path | None], int]:
+    """Folders (with their names), worlds and the web (None) that are asked, and how many of them first.
+
+    Raises UserError for an unknown name.
+    """
+    named: dict[Path | None, set[str]] = {folder: {"docs", folder.name, name} for folder, name in folders.items()}
     named |= {world: {"worlds", world.name, read_manifest(world).name} for world in config.worlds}
     named |= {None: {"web"}} if config.web else {}
     known = sorted(set().union(*named.values()))

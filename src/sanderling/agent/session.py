@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import sys
+import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -108,6 +109,11 @@ class Session:
         """What its questions took."""
         with reading(self.directory) as tables:
             return sum((Spent(*value) for _, value in tables(SPENT)[0].items()), NOTHING)
+
+    def docs(self) -> list[list[Path]]:
+        """The folders of documents of each question."""
+        told = ((one.folder, tomllib.loads(one.settings).get("agent", {}).get("docs", [])) for one in self.questions())
+        return [[folder / path for path in paths] for folder, paths in told]
 
     def seconds(self) -> float:
         """What its questions that have ended took."""

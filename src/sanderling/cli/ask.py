@@ -9,6 +9,7 @@ where it has ``--out``, with a journal beside that.
 import asyncio
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -34,12 +35,13 @@ from sanderling.agent.turns import Finish
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.options import RUN, argument, option, or_help, settings
-from sanderling.cli.showing import Watcher, first_line, shown_answer
+from sanderling.cli.showing import Watcher, files_of, first_line, shown_answer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.record import REPORT, Question, Seeds, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending
+from sanderling.judge.citations import Files, no_files
 from sanderling.policy.budget import NOTHING, Ledger, Spending, read_prices
 from sanderling.policy.contract import tell_reasoning_field
 from sanderling.policy.load import is_endpoint
@@ -184,11 +186,12 @@ async def _ask(
     async with opened_agent(config.agent, **how) as agent:
         spend = Spend(limits, spending.ledger, agent.clock, prices, agent.profile.sampling.max_tokens, spent, seconds)
         identity, finish = journal_identity(config.agent, agent), Finish()
-        each = {"seed": config.agent.seed, "log": log, "spend": spend, "finish": finish}
+        files = files_of([config.agent.docs, *([] if session is None else session.docs())])
+        each = {"seed": config.agent.seed, "log": log, "spend": spend, "finish": finish, "files": files}
         kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **each)
         if config.report is not None:
             session = session or new_session()
-            records = await _report(question, config.report, session, kept, finish)
+            records = await _report(question, config.report, session, kept, finish, files)
         else:
             id = going.id or episode_id(question, agent, config.agent.seed, going.before)
             link = None if store is None else store.path.with_name(f"{store.path.name}.{id}.run")
@@ -204,17 +207,17 @@ async def _ask(
                     link.unlink(missing_ok=True) if session is not None else shutil.rmtree(link)
     tell(receipt(records, None if price is None else spend.taken().cost))
     if is_endpoint(config.agent.model) and not any(node.events for node in records[-1].branch()):
-        place = config.agent.model.partition("?")[0].partition("#")[0]
-        tell(f"No tool was called: sanderling doctor --model {place} finds out whether the model can, and is shown any.")
+        model = shlex.quote(config.agent.model)
+        tell(f"No tool was called: sanderling doctor --model {model} finds out whether the model can, and is shown any.")
     for one in outgoing:
         tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(' '.join(one.text.split()))}")
     if session is not None:
         more = "go on with sanderling resume" if going_on(session.questions()) else "ask on with --continue"
+        if config.report and records[-1].ending is Ending.CONTEXT_EXHAUSTED:
+            more += " and more context (--set agent.max_context=N, or ?context=N in agent.model)"
         tell(f"Kept as session {session.id}: {more}, or see sanderling history.")
     return records[-1]
 
-        if config.report and records[-1].ending is Ending.CONTEXT_EXHAUSTED:
-            more += " and more context (--set agent.max_context=N, or ?context=N in agent.model)"
 
 async def _kept(
     question: Question,
@@ -247,6 +250,7 @@ async def _report(
     session: Session,
     kept: Callable[..., Awaitable[Trajectory]],
     finish: Finish,
+    files: Files,
 ) -> list[Trajectory]:
     """Write a report from where it stands, until it is complete, or ``finish`` is set; the file has what is finished."""
     from sanderling.agent.writing import Kind, kind_of, next_part
@@ -265,8 +269,10 @@ async def _report(
         done = await kept(asked, session, place_in(session, asked.text), is_unfinished=is_unfinished)
         records = [*records, done]
         with or_cannot(f"write {path}", f"then sanderling resume {session.id} --set report=FILE goes on"):
-            replace_file(path, as_written(records, path.suffix))
+            replace_file(path, as_written(records, path.suffix, files))
         if finish.is_set() or done.ending is None or not done.ending.scored or (part.kind is Kind.OUTLINE and not done.answer):
+            break
+        if done.ending is Ending.CONTEXT_EXHAUSTED:
             break
     last = records[-1]
     if last.ending is Ending.CONTEXT_EXHAUSTED:
@@ -274,8 +280,6 @@ async def _report(
     elif next_part(question, records) is not None:
         has_one = any(kind_of(one) is Kind.SECTION and one.answer is not None for one in records)
         told = "has the sections that are finished" if has_one else "has no section yet"
-        if done.ending is Ending.CONTEXT_EXHAUSTED:
-            break
     else:
         told = "is complete"
     Console().print(Text(f"{path} {told.rstrip('.')}.", style="bold"), soft_wrap=True)
@@ -317,12 +321,13 @@ async def research(
     finish: Finish | None = None,
     id: str = "",
     before: Trajectory | None = None,
+    files: Files = no_files,
 ) -> Trajectory:
     """Run the episode, printing its turns and then the answer; Ctrl-C asks for that, and then ends it.
 
     A part of a report is no result by itself: it is progress, too. ``log``: where calls are recorded.
     ``finish``: is set when the answer has been asked for early. ``id``: the record's; empty: see :func:`episode_id`.
-    ``before``: what the question follows.
+    ``before``: what the question follows. ``files``: where the pages of documents lie.
     """
     id, progress = id or episode_id(question.text, agent, seed, before), Console(stderr=True)
     if log is not None:
@@ -365,7 +370,7 @@ async def research(
         finally:
             if later is not None:
                 later.cancel()
-    shown_answer(done, progress if REPORT in question.meta else Console(), progress)
+    shown_answer(done, progress if REPORT in question.meta else Console(), progress, files)
     return done
 
 

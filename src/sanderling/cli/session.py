@@ -20,7 +20,7 @@ from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
 from sanderling.cli.ask import research, run_ask
 from sanderling.cli.options import RUN, argument, option, or_help, show, table
-from sanderling.cli.showing import brief, first_line, shown_answer
+from sanderling.cli.showing import brief, files_of, first_line, shown_answer
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
@@ -73,13 +73,14 @@ def show_record(
     records = session.records()
     if full and records:
         console.print(transcript(records[-1], full=True))  # it begins with all that was before
+    files = files_of(session.docs())
     for record in records if not full else ():
         console.print(Rule(Text(first_line(record.question.text)), align="left", style="blue"))
         for node in record.own():
             for call in node.calls:
                 asked = "  ".join(map(brief, call.arguments.values()))
                 console.print(Text(f"→ {brief(call.name)}  {asked}", style="dim"), soft_wrap=True)
-        shown_answer(record, console, console)
+        shown_answer(record, console, console, files)
     if (last := going_on(session.questions())) is not None:
         console.print(Text(f"{visible(last.told)}\nnot ended: go on with sanderling resume {session.id}", style="yellow"))
 
@@ -139,7 +140,7 @@ def export(
     else:
         from sanderling.judge.written import as_written
 
-        replace_file(path, as_written(records, f".{to.value}"))
+        replace_file(path, as_written(records, f".{to.value}", files_of([] if session is None else session.docs())))
     show(str(path))
 
 

@@ -4,8 +4,9 @@ Text from outside is neither markup nor control characters there.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from rich.console import Console
 from rich.panel import Panel
@@ -17,7 +18,7 @@ from sanderling.core.observations import read_observation
 from sanderling.core.record import REPORT, NodeKind, Trajectory
 from sanderling.core.text import counted_as, visible
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.judge.citations import DOUBTS, CitedAnswer, cite, found_so_far
+from sanderling.judge.citations import DOUBTS, CitedAnswer, Files, Numbering, Source, cite, found_so_far, no_files
 from sanderling.judge.support import Support
 
 _PREVIEW_CHARS, _URLS, _QUOTES = 240, 5, 2
@@ -99,7 +100,7 @@ class Watcher:
 _UNSURE = {Support.PARTLY: "yellow", Support.NOT_FOUND: "red"}
 
 
-def shown_answer(trajectory: Trajectory, console: Console, beside: Console) -> None:
+def shown_answer(trajectory: Trajectory, console: Console, beside: Console, files: Files = no_files) -> None:
     """Print an answer with its sources, and how it came about: on a terminal in one frame, else on the console ``beside``."""
     turns = sum(node.kind is NodeKind.TURN and not node.rejected for node in trajectory.own())
     ending = trajectory.ending or Ending.CANCELLED
@@ -109,13 +110,14 @@ def shown_answer(trajectory: Trajectory, console: Console, beside: Console) -> N
         from sanderling.agent.writing import kind_of  # which answers do without
 
         part = kind_of(trajectory)
-    below: Iterator[Text] = iter(())
+    below: list[Text] = []
     if part is not None and not part.is_read and trajectory.answer is not None:  # a plan: there is nothing to check
         body = Text(visible(trajectory.answer))
-    elif (cited := cite(trajectory)) is not None:
-        body, below = cited_text(cited), source_lines(cited)
+    elif (cited := cite(trajectory, Numbering(files))) is not None:
+        body, below = cited_text(cited), [*source_lines(cited.sources), Text(cited.checked, style="dim")]
     else:
-        body, below = Text("No answer.", style="red"), found_lines(trajectory)
+        body, found = Text("No answer.", style="red"), found_so_far(trajectory, files)
+        below = [Text("Found so far:", style="bold"), *source_lines(found)] if found else []
     if console.is_terminal:
         body.append(f"\n\n{visible(trajectory.detail)}" * bool(trajectory.detail), style="dim")
         style = "green" if ending.has_answer else "red"
@@ -140,26 +142,13 @@ def cited_text(cited: CitedAnswer) -> Text:
     return text
 
 
-def source_lines(cited: CitedAnswer) -> Iterator[Text]:
-    """The pages that an answer rests on, each with what it says; and how much of the answer was found."""
-    for source in cited.sources:
+def source_lines(sources: Iterable[Source]) -> Iterator[Text]:
+    """Pages with what each says; a terminal that knows links opens those that are files."""
+    for source in sources:
         yield Text.assemble((f"[{source.number}] ", "bold"), visible(source.title) or visible(source.url))
-        yield Text(f"    {visible(source.url)}", style="cyan")
+        yield Text.assemble("    ", (visible(source.place), f"cyan link {source.link}" if source.file else "cyan"))
         for said in source.quotes[:_QUOTES]:
             yield Text(f"    “{brief(said)}”", style="dim")
-    yield Text(cited.checked, style="dim")
-
-
-def found_lines(trajectory: Trajectory) -> Iterator[Text]:
-    """What a person has of an episode without an answer: the passages that speak most of the question, or what was listed."""
-    found = found_so_far(trajectory)
-    if found:
-        yield Text("Found so far:", style="bold")
-    for passage in found:
-        yield Text.assemble((f"[{passage.number}] ", "bold"), visible(passage.title) or "(listed, not read)")
-        yield Text(f"    {visible(passage.url)}", style="cyan")
-        if passage.text:
-            yield Text(f"    “{brief(passage.text)}”", style="dim")
 
 
 def titles_in(text: str) -> dict[str, str]:
@@ -170,6 +159,16 @@ def titles_in(text: str) -> dict[str, str]:
         line: re.sub(r"^(?:- |\[\d+\] )", "", title) for title, line in pairwise(lines) if "://" in line and " " not in line
     }
     return {url: title for url, title in (above | found).items() if title}
+
+
+def files_of(several: Iterable[Sequence[Path]]) -> Files:
+    """Where the documents lie that questions were asked of; of each its folders."""
+    given = [folders for folders in several if folders]
+    if not given:
+        return no_files
+    from sanderling.world.disk.documents import files_in  # which a world does without
+
+    return files_in(given)
 
 
 def first_line(text: str) -> str:

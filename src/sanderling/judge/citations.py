@@ -8,11 +8,12 @@ what was read is marked there.
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
-from urllib.parse import quote
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 from sanderling.agent.transcript import OBSERVATION_CUT
 from sanderling.core.chat import unwrap
@@ -62,6 +63,12 @@ _RULE = re.compile(r"\s*\|?[\s:|-]*-[\s:|-]*\|[\s:|-]*$")  # between a table's h
 _FRAGMENT_WORDS, _CLAIM_WORDS = 8, 3
 DOUBTS = {Support.PARTLY: "only partly in the sources", Support.NOT_FOUND: "not found in what was read"}
 """What is put behind a sentence that is not supported."""
+Files = Callable[[str], Path | None]
+"""From a page's address to the file that it is, on this machine."""
+
+
+def no_files(address: str) -> Path | None:
+    """None is known."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +79,24 @@ class Source:
     url: str
     title: str
     quotes: tuple[str, ...]
+    file: Path | None = None  # of a document, where it lies
+
+    @property
+    def place(self) -> str:
+        """Where a person finds it: the file's path, or the address."""
+        return self.url if self.file is None else str(self.file)
 
     @property
     def link(self) -> str:
-        """Its address; a browser that knows text fragments goes to the first passage."""
-        address = _UNSAFE.sub(lambda found: quote(found[0]), self.url)
-        if not address.startswith(("http://", "https://")) or not self.quotes:
-            return address
+        """To click on; a browser that knows text fragments goes to the first passage. Empty: nothing opens its address."""
+        if self.file is None and not self.url.startswith(("http://", "https://")):
+            return ""
+        address = _UNSAFE.sub(lambda found: quote(found[0]), self.url) if self.file is None else self.file.as_uri()
+        ending = urlsplit(address).path.rpartition(".")[2].lower()
+        if not self.quotes or ending == "pdf" or (self.file is not None and ending not in ("html", "htm")):
+            return (
+                address  # fragments are for pages; a file of another kind may open in an editor, which takes them for its name
+            )
         said = max(_BLOCK.split(_INLINE.sub("", self.quotes[0])), key=len).split()[:_FRAGMENT_WORDS]
         text = quote(" ".join(said), safe="").replace("-", "%2D")  # a dash and a comma mean something there
         return f"{address}{'' if '#' in address else '#'}:~:text={text}"
@@ -164,7 +182,7 @@ def passages_of(trajectory: Trajectory) -> list[Passage]:
     return found
 
 
-def found_so_far(trajectory: Trajectory, most: int = 5) -> list[Passage]:
+def found_so_far(trajectory: Trajectory, files: Files = no_files, most: int = 5) -> list[Source]:
     """What there is without an answer: passages with the question's words, else any that were read, else pages listed."""
     wanted = set(content_terms(trajectory.question.text, 50))
     read = {(passage.url, passage.text): passage for passage in reversed(passages_of(trajectory))}  # a page read twice is one
@@ -172,7 +190,11 @@ def found_so_far(trajectory: Trajectory, most: int = 5) -> list[Passage]:
     found = sorted(alike, key=lambda passage: -alike[passage])
     found = ([passage for passage in found if alike[passage]] or found)[:most]
     listed = dict.fromkeys(url for node in trajectory.branch() for event in node.events for url in event.provenance)
-    return found or [Passage(number=place, url=url, title="", text="") for place, url in enumerate(list(listed)[:most], 1)]
+    found = found or [Passage(number=place, url=url, title="", text="") for place, url in enumerate(list(listed)[:most], 1)]
+    return [
+        Source(one.number, one.url, one.title or "(listed, not read)", (one.text,) * bool(one.text), files(one.url))
+        for one in found
+    ]
 
 
 def _unnumbered(node: Node) -> Iterator[tuple[str, str, str]]:
@@ -229,6 +251,7 @@ def _numbers_in(mark: str) -> list[int]:
 class Numbering:
     """The pages cited so far, in order, and what of each is quoted."""
 
+    files: Files = no_files
     pages: dict[str, tuple[int, str, list[str]]] = field(default_factory=dict)
 
     def number(self, passage: Passage, said: str) -> int:
@@ -238,7 +261,9 @@ class Numbering:
         return number
 
     def sources(self) -> tuple[Source, ...]:
-        return tuple(Source(number, url, title, tuple(quotes)) for url, (number, title, quotes) in self.pages.items())
+        return tuple(
+            Source(number, url, title, tuple(quotes), self.files(url)) for url, (number, title, quotes) in self.pages.items()
+        )
 
 
 @lru_cache(maxsize=8_192)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from sanderling.agent.writing import Kind, Report, kind_of, plain, report_of
 from sanderling.core.record import Trajectory
 from sanderling.core.text import counted_as, visible
-from sanderling.judge.citations import DOUBTS, CitedAnswer, Numbering, Sentence, Source, cite, found_so_far
+from sanderling.judge.citations import DOUBTS, CitedAnswer, Files, Numbering, Sentence, Source, cite, found_so_far, no_files
 from sanderling.report.page import clean, render
 
 _HASHES = re.compile(r"#{1,6}(?=\s)")
@@ -23,7 +23,6 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>#|])")
 _LOADS = re.compile(r"!(?=\[)|<(?=[A-Za-z/!?])")
 _CODE = re.compile(r"(`[^`\n]*`)")
 _ROW_END = re.compile(r"\s*\|$")
-_WEB = ("http://", "https://")
 _PENDING = "Not written yet."
 
 
@@ -78,22 +77,17 @@ class _Written:
         return f"{self.records[0].model}, {counted_as(turns, 'turn')}, {counted_as(calls, 'call')}, {seconds:.1f} s"
 
 
-def _written(records: Sequence[Trajectory]) -> Iterator[_Written]:
+def _written(records: Sequence[Trajectory], files: Files) -> Iterator[_Written]:
     """The report, if there is one, and the questions with their answers."""
     if (report := report_of(records)) is not None:
-        numbering = Numbering()
+        numbering = Numbering(files)
         yield _Written(report.title, tuple(_report_texts(report, numbering)), numbering.sources(), report.records)
     for record in records:
         if report is None or kind_of(record) is None:
-            cited = cite(record)
+            cited = cite(record, Numbering(files))
             text = _Text("", 1, cited, f"No answer. {record.detail}".strip())
-            yield _Written(record.question.text, (text,), _found(record) if cited is None else cited.sources, (record,))
-
-
-def _found(record: Trajectory) -> tuple[Source, ...]:
-    """What there is without an answer, in the place of its sources."""
-    found = found_so_far(record)
-    return tuple(Source(one.number, one.url, one.title or "listed, not read", (one.text,) * bool(one.text)) for one in found)
+            sources = tuple(found_so_far(record, files)) if cited is None else cited.sources
+            yield _Written(record.question.text, (text,), sources, (record,))
 
 
 def _report_texts(report: Report, numbering: Numbering) -> Iterator[_Text]:
@@ -110,14 +104,14 @@ def _report_texts(report: Report, numbering: Numbering) -> Iterator[_Text]:
         yield _Text(plan.heading, 3 if plan.under else 2, cited, why)
 
 
-def as_written(records: Sequence[Trajectory], suffix: str) -> str:
+def as_written(records: Sequence[Trajectory], suffix: str, files: Files = no_files) -> str:
     """What a file of such a name holds: ``.md`` or ``.html``."""
-    return as_html(records) if suffix == ".html" else as_markdown(records)
+    return as_html(records, files) if suffix == ".html" else as_markdown(records, files)
 
 
-def as_markdown(records: Sequence[Trajectory]) -> str:
+def as_markdown(records: Sequence[Trajectory], files: Files = no_files) -> str:
     """Each question with its answer; a sentence that was not found is marked, and each source has the words that say it."""
-    return "\n\n".join(part for written in _written(records) for part in _markdown(written)) + "\n"
+    return "\n\n".join(part for written in _written(records, files) for part in _markdown(written)) + "\n"
 
 
 def _markdown(written: _Written) -> Iterator[str]:
@@ -136,8 +130,9 @@ def _markdown(written: _Written) -> Iterator[str]:
     for source in written.sources:
         title = _escaped(source.title or source.url)
         quotes = "".join(f"\n    > {_escaped(quote)}" for quote in source.quotes)
-        address = f"[{title}](<{source.link}>)" if source.url.startswith(_WEB) else f"{title} ({_escaped(source.url)})"
-        yield f"{source.number}. {address}{quotes}"
+        linked = f"[{title}](<{source.link}>)" if source.link else title
+        place = f" ({_escaped(source.place)})" if source.file or not source.link else ""
+        yield f"{source.number}. {linked}{place}{quotes}"
     if written.checked:
         yield f"*{written.checked}*"
     yield f"*{_escaped(written.steps)}.*"
@@ -178,9 +173,9 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", visible(" ".join(text.split())))
 
 
-def as_html(records: Sequence[Trajectory]) -> str:
+def as_html(records: Sequence[Trajectory], files: Files = no_files) -> str:
     """The same as one page that loads nothing from elsewhere."""
-    shown = list(map(_shown, _written(records)))
+    shown = list(map(_shown, _written(records, files)))
     return render("answer.html", title=shown[0]["title"], written=shown)
 
 
@@ -219,7 +214,7 @@ def _shown(written: _Written) -> dict[str, Any]:
     return {
         "title": written.title,
         "texts": [(one, _page_of(one)) for one in written.texts],
-        "sources": [(one, one.link if one.url.startswith(_WEB) else "") for one in written.sources],
+        "sources": written.sources,
         "checked": written.checked,
         "calls": calls,
         "steps": written.steps,

@@ -10,7 +10,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,21 +35,7 @@ Notice = Callable[[str], None]
 """Called with one line."""
 
 
-def documents_worlds(folders: Sequence[Path], *, cache: Path | None = None, notice: Notice = lambda line: None) -> list[Path]:
-    """The directory of each folder's world; folders of one name have addresses of their own.
-
-    ``notice`` hears of work that takes a while, and of files that could not be read. Raises UserError for a folder that is not
-    there, or holds nothing to read.
-    """
-    places = list(dict.fromkeys(folder.resolve() for folder in folders))
-    bases = [getattr(source, "base_url", "") for source in open_sources(places)]
-    return [
-        _world(_Documents(place, base), (cache or user_cache() / "documents"), notice)
-        for place, base in zip(places, bases, strict=True)
-    ]
-
-
-class _Documents(FolderSource):
+class Documents(FolderSource):
     """A folder without its hidden folders; what an earlier world holds of it is not read again."""
 
     def __init__(self, place: Path, base_url: str) -> None:
@@ -77,17 +63,40 @@ class _Documents(FolderSource):
         where, facts = os.fsencode(file.relative_to(self._root)).decode("utf-8", "replace"), file_facts(file)
         was, url, reason = self._before.get(where, ["", "", ""])
         known = None
-        if was == facts and self._world is not None:
+        if was == facts and self._world is not None and reason != Reason.OTHER_KIND:  # which may be read by now
             known = Skipped(where, Reason(reason)) if reason else self._world.page(url)
         found = known or super().read(file)
         self.files[where] = [facts, found.url, ""] if isinstance(found, Page) else [facts, "", found.reason.value]
         return found
 
 
-def _world(source: _Documents, home: Path, notice: Notice) -> Path:
-    """The directory of a folder's world, built if it is not there as the folder is now."""
+def documents_in(folders: Sequence[Path]) -> list[Documents]:
+    """Folders, each once; those of one name have addresses and names of their own. Raises UserError for one that is none."""
+    places = list(dict.fromkeys(folder.resolve() for folder in folders))
+    return [Documents(one, getattr(source, "base_url", "")) for one, source in zip(places, open_sources(places), strict=True)]
+
+
+def files_in(several: Iterable[Sequence[Path]]) -> Callable[[str], Path | None]:
+    """From a page's address to its file in folders, of which those that were given together stand together.
+
+    None: it is there no more, or could be one of several.
+    """
+    given = [source for folders in several for source in documents_in([folder for folder in folders if folder.is_dir()])]
+
+    def found(address: str) -> Path | None:
+        files = {file for source in given if (file := source.file(address)) is not None}
+        return files.pop() if len(files) == 1 else None
+
+    return found
+
+
+def documents_world(source: Documents, *, notice: Notice = lambda line: None) -> Path:
+    """The directory of a folder's world, built if it is not there as the folder is now.
+
+    ``notice`` hears of work that takes a while, and of files that could not be read. Raises UserError where none can.
+    """
     gathered = Gathering([source])
-    states = home / hashlib.sha256(os.fsencode(source.path) + source.base_url.encode()).hexdigest()[:16]
+    states = user_cache() / "documents" / hashlib.sha256(os.fsencode(source.path) + source.base_url.encode()).hexdigest()[:16]
     world = states / gathered.stamp
     if not _is_whole(world):
         with or_cannot(
@@ -111,7 +120,7 @@ def _is_whole(world: Path) -> bool:
     return True
 
 
-def _build(world: Path, source: _Documents, gathered: Gathering, notice: Notice) -> None:
+def _build(world: Path, source: Documents, gathered: Gathering, notice: Notice) -> None:
     """Build a folder's world, and remove all others of it."""
     earlier = [one for one in world.parent.iterdir() if one.name not in (LOCK, world.name)]
     for one in earlier:

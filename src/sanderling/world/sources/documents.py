@@ -229,7 +229,7 @@ class FolderSource(FileSource[Path]):
         files = (
             one.where if isinstance(one, Skipped) else f"{_shown(root, one)} {file_facts(one)}" for one in self.documents()
         )
-        return stamp_of("folder", root.name, self.base_url, self.limits, *files)
+        return stamp_of("folder", root.name, self.base_url, self.limits, *ENDINGS, *files)
 
     def read(self, file: Path) -> Page | Skipped:
         where = _shown(self._root, file)
@@ -250,6 +250,12 @@ class FolderSource(FileSource[Path]):
         if isinstance(document, Reason):
             return Skipped(where, document)
         return document.page(url, os.fsencode(file.stem).decode("utf-8", "replace"), f"folder {self._root.name}")
+
+    def file(self, url: str) -> Path | None:
+        """The file whose page has this address, where there is one."""
+        path = unquote(url.removeprefix(self._base), errors="surrogateescape")
+        inside = url.startswith(self._base) and not {"..", ""} & {*path.split("/")} and "\x00" not in path
+        return self._root / path if inside and (self._root / path).is_file() else None
 
     def _to_index(self, link: str) -> str:
         """A link to a sub-folder as one to its index, where it has one."""
