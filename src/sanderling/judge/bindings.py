@@ -27,7 +27,7 @@ _BEFORE = 2  # words before a number that may compare it
 def claimed(one: Item, claim: Statement) -> bool:
     """Whether an item of a passage is in the claim."""
     if one.name:
-        return named(one, claim.lowered, claim.terms)
+        return named(one, claim.lowered, claim.letters)
     return any(equal(one, item) for item in claim.items)
 
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 
-from sanderling.judge.numeric import BEFORE_CHRIST, Quantity, quantities, same
+from sanderling.judge.numeric import BEFORE_CHRIST, KILOGRAM, Quantity, alike, quantities, same
 from sanderling.world.text import STOP_WORDS, words
 
 Date = tuple[int, int, int]  # year, month, day; 0 for what is not said
@@ -87,15 +87,18 @@ _NEARBY = tuple(
         ("over|above|more than", 0, 15),
     )
 )
+_CONVERTED, _ROUNDING = 0.01, 1e-9  # most by which a converted number may differ, of it; and by its digits
 _FEW = {"": 1, "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _PARTS = {"half": 2, "halv": 2, "thir": 3, "quar": 4, "fift": 5, "tent": 10}  # by their first letters
 _PART = re.compile(
-    r"\b(?:(?P<few>an?|one|two|three|four)[ -])?(?P<part>half|third|quarter|fifth|tenth|halves|thirds|quarters|fifths|tenths)\b"
+    r"\b(?:(?P<few>(?a:an?|one|two|three|four))[ -])?(?P<part>(?a:half|halves|(?:third|quarter|fifth|tenth)s?))\b"
     r"(?:(?P<of>\s+of\b|(?<=half)\s+the\b)?(?:\s+(?:an?|one)\s+(?P<unit>\w+))?|(?=[.,;:)]|\s*$))",
     re.IGNORECASE,
 )
+_HAS_PARTS = re.compile("half|third|quarter|fifth|tenth|halves|dozen")
+_DIGIT = re.compile(r"\d")
 _AND_A_HALF = re.compile(r"\b(\d+|[a-z]+) and a half (\w+)", re.IGNORECASE)
-_DOZEN = re.compile(r"\b(?:(a|one|two|three|four|five|six)\s+)?dozen\b", re.IGNORECASE)
+_DOZEN = re.compile(r"\b(?:((?a:a|one|two|three|four|five|six))\s+)?dozen\b", re.IGNORECASE)
 _IN = re.compile(r"\s+(?:[a-z]+\s+){0,2}(?:in|out of)\s+(?:every\s+)?")
 _RANGE = re.compile(
     r"(?<![\w.,/–-])(\d[\d,]*(?:\.\d+)?)(?:\s?[–-]\s?|\s+(?:to|and)\s+)(\d[\d,]*(?:\.\d+)?)(\s?%|\s?[a-zA-Z]+)?(?![\w–/-]|[.,]\d)"
@@ -132,7 +135,7 @@ def items_of(text: str) -> Iterator[tuple[Item, int, int]]:
     def without(found: re.Match[str]) -> str:
         return left[: found.start()] + " " * len(found[0]) + left[found.end() :]
 
-    for pattern in _DATES:
+    for pattern in _DATES if _DIGIT.search(text) else ():
         for found in pattern.finditer(left):
             month = _MONTHS.get(found["m"][:3].lower()) or int(found["m"])
             date = (int(found["y"] or 0), month, int(found["d"] or 0))
@@ -171,17 +174,18 @@ def _is_unit(text: str, found: re.Match[str]) -> bool:
 def _numbers(text: str) -> list[Quantity]:
     """Numbers of a text, *a quarter of a day*, *two dozen*, *one in ten* and both ends of *30-50%* among them."""
     found: list[Quantity] = []
-    for half in _AND_A_HALF.finditer(text):
+    has_parts = _HAS_PARTS.search(text.lower())
+    for half in _AND_A_HALF.finditer(text) if has_parts else ():
         for one in quantities(f"{half[1]} {half[2]}"):
             found.append(replace(one, value=one.value + Fraction(1, 2), start=half.start(), end=half.end()))
-    for part in _PART.finditer(_AND_A_HALF.sub(lambda half: " " * len(half[0]), text)):
+    for part in _PART.finditer(_AND_A_HALF.sub(lambda half: " " * len(half[0]), text)) if has_parts else ():
         unit = quantities(f"1 {part['unit']}") if part["unit"] else []
         value = Fraction(_FEW[(part["few"] or "").lower()], _PARTS[part["part"].lower()[:4]])
         if unit and unit[0].unit:
             found.append(replace(unit[0], value=value, start=part.start(), end=part.end()))
         elif part["few"] or part["of"]:
             found.append(replace(_PERCENT, value=100 * value, start=part.start(), end=part.end("part")))
-    for dozen in _DOZEN.finditer(text):
+    for dozen in _DOZEN.finditer(text) if has_parts else ():
         value = Fraction(12 * _FEW[(dozen[1] or "").lower()])
         found.append(Quantity(value, Fraction(0), None, dozen.start(), dozen.end()))
     for both in _RANGE.finditer(text):
@@ -246,6 +250,23 @@ def equal(one: Item, wanted: Item) -> bool:
     return one.name == wanted.name
 
 
+def amounts_of(item: Item) -> set[float]:
+    """What a number or date is found by: as it is written, in its base unit, as a mass where *pounds* may be one."""
+    if item.number is None:
+        return set(map(float, item.date)) - {0.0}
+    unit, value = item.number.unit, item.number.value
+    return {float(item.number.base), float(value), float(value * alike(unit, KILOGRAM)[0].factor if unit else value)}
+
+
+def spans_of(item: Item) -> Iterator[tuple[float, float]]:
+    """Between which amounts those lie by which equal numbers and dates are found."""
+    number = item.number
+    grain = 0.0 if number is None else float(number.grain / 2 * max(number.unit.factor if number.unit else 1, 1))
+    for amount in (float(item.date[1]),) if number is None else amounts_of(item):
+        margin = grain + abs(amount) * (_CONVERTED + float(max(item.near))) + _ROUNDING
+        yield amount - margin, amount + margin
+
+
 def within(item: Item, found: Item) -> bool:
     """Whether an item is another one, or stands in its name."""
     return equal(found, item) or bool(item.name and found.name and named(item, found.name))
@@ -265,16 +286,28 @@ def _is_near(one: Item, wanted: Item) -> bool:
     return asked.base * (1 - below) <= given.base <= asked.base * (1 + above)
 
 
-def named(item: Item, lowered: str, terms: Sequence[str] = ()) -> bool:
-    """Whether a name or identifier is there: as it is, in another form of the word, or as what initials stand for."""
-    name = item.name
-    singular = name.removesuffix("s") if item.kind is Kind.NAME and len(name) > 3 else name
-    if singular in lowered:
-        before, after = (r"\w" if re.match(r"\w", end) else re.escape(end) for end in (name[0], singular[-1]))
-        plural = "(?:e?s)?" if item.kind is Kind.NAME else ""
-        if re.search(rf"(?<!{before}){re.escape(singular)}{plural}(?!{after})", lowered):
-            return True
-    return is_initials(item) and name in "".join(word[0] for word in words(lowered) if word not in STOP_WORDS)
+def named(item: Item, lowered: str, letters: str | None = None) -> bool:
+    """Whether a name or identifier is there: as it is, in another form of the word, or as what initials stand for.
+
+    ``letters``: the text's `first_letters`, where they are known.
+    """
+    singular, pattern = _forms(item.name, item.kind is Kind.NAME)
+    if singular in lowered and pattern.search(lowered):
+        return True
+    return is_initials(item) and item.name in (first_letters(words(lowered)) if letters is None else letters)
+
+
+def first_letters(said: Sequence[str]) -> str:
+    """The first letter of each word that says something."""
+    return "".join(word[0] for word in said if word not in STOP_WORDS)
+
+
+@lru_cache(maxsize=10_000)
+def _forms(name: str, is_word: bool) -> tuple[str, re.Pattern[str]]:
+    """A name without its plural ending, and where it stands, in whatever number."""
+    singular = name.removesuffix("s") if is_word and len(name) > 3 else name
+    before, after = (r"\w" if re.match(r"\w", end) else re.escape(end) for end in (name[0], singular[-1]))
+    return singular, re.compile(rf"(?<!{before}){re.escape(singular)}{'(?:e?s)?' if is_word else ''}(?!{after})")
 
 
 def is_initials(item: Item) -> bool:

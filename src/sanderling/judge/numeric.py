@@ -61,7 +61,7 @@ _UNITS = {
 _FOLDED: dict[str, Unit | None] = {}  # by names in lower case; None where only capitals tell units apart, as in mW and MW
 for _name, _unit in _UNITS.items():
     _FOLDED[_name.lower()] = _unit if _FOLDED.get(_name.lower(), _unit) == _unit else None
-BEFORE_CHRIST = _UNITS["BC"]
+BEFORE_CHRIST, KILOGRAM = _UNITS["BC"], _UNITS["kg"]
 _LONGEST_NAME = max(name.count(" ") for name in _UNITS) + 1  # in words
 
 
@@ -100,9 +100,12 @@ def _number_of(found: re.Match[str]) -> tuple[Fraction, Fraction] | None:
     return (value if found["sign"] in (None, "+") else -value), grain
 
 
+_SPELT = rf"(?<![^\W_])(?=[{''.join(word[0] + word[0].upper() for word in _NUMBERS)}])(?:{'|'.join(_NUMBERS)})(?![^\W\d_])"
+_BEGINS = re.compile(rf"[\d.]|[-+\u2212\u2013](?=[\d.])|{_SPELT}", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _CURRENCY = re.compile(r"(?:^|(?<=[\s(\[:=~≈<>≤≥]))(US\$|[$€£¥₹]|USD|EUR|GBP|JPY|CNY|INR|CHF)\s?$")
 _MINUS = re.compile(r"\b(?:minus|negative)\s$", re.IGNORECASE)
+_LONGEST_SIGN = len("negative ")
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2212\ufe63\uff0d", "-"))
 _RAISED_DASH = re.compile("[\u207b\u208b](?=[0-9])")
 _OWED = re.compile(r"(?<![^\s(\[:=~≈])([-\u2013])(US\$|[$€£¥₹])(?=[\d.])")
@@ -116,12 +119,13 @@ def quantities(text: str) -> list[Quantity]:
     text = _RAISED_DASH.sub("-", text[:_LONGEST_TEXT].translate(_DASHES))
     text = _OWED.sub(r"\2\1", text)  # -$5 is $-5: every place stays where it was
     found: list[Quantity] = []
-    at = 0
-    while at < len(text):
-        quantity = _in_words(text, at) if text[at].isalpha() else _in_digits(text, at)
-        if quantity is not None:
-            found.append(quantity)
-        at = at + 1 if quantity is None else max(quantity.end, at + 1)
+    end = 0
+    for begin in _BEGINS.finditer(text):
+        if (at := begin.start()) >= end:
+            quantity = _in_words(text, at) if text[at].isalpha() else _in_digits(text, at)
+            if quantity is not None:
+                found.append(quantity)
+                end = quantity.end
     added: list[Quantity] = []
     for quantity in found:  # neighbours of one kind, each smaller than the one before: 5 ft 11 in, 2 hours and 30 minutes
         last = added[-1] if added else None
@@ -159,7 +163,7 @@ def _in_digits(text: str, at: int) -> Quantity | None:
     if found is None or number is None:
         return None
     (value, grain), end = number, found.end()
-    if _MINUS.search(text[:at]):
+    if _MINUS.search(text, max(at - _LONGEST_SIGN, 0), at):
         value = -value
     if ordinal := _ORDINAL.match(text, end):
         return Quantity(value, grain, None, at, ordinal.end())
@@ -170,11 +174,11 @@ def _in_digits(text: str, at: int) -> Quantity | None:
     if power:  # now it is a rounded number
         value, grain = value * 10**power, (grain or 1) * 10**power
     unit, ends = _unit_at(text, end)
-    if unit == _UNITS["inch"] and text[ends - 1] == "n" and re.match(r"\s\w", text[ends:]):
+    if unit == _UNITS["inch"] and text[ends - 1] == "n" and re.match(r"\s\w", text[ends : ends + 2]):
         unit = None  # "5 in 1999" has no inches
     else:
         end = ends
-    if currency := _CURRENCY.search(text[:at]):
+    if currency := _CURRENCY.search(text, max(at - _LONGEST_SIGN, 0), at):
         unit = _unit_of(currency[1]) or unit
     return Quantity(value, Fraction(grain), unit, at, end)
 
@@ -187,9 +191,9 @@ def _magnitude_at(text: str, end: int) -> tuple[int, int] | None:
         if letters := _SUFFIXES.get(word[0]) or _MAGNITUDES.get(word[0].lower()):
             return letters, word.end()
         return (0, end) if _unit_of(word[0].partition("-")[0]) or _unit_at(text, end)[0] else None
-    if re.match(r"[\s\u00a0-]", text[end:]):
+    if re.match(r"[\s\u00a0-]", text[end : end + 1]):
         word = _WORD.match(text, end + 1)
-    while word is not None and word[0].lower() in _MAGNITUDES:
+    while word is not None and word[0].lower() in _MAGNITUDES and power <= _LONGEST_NUMBER:
         power, end = power + _MAGNITUDES[word[0].lower()], word.end()
         word = _WORD.match(text, end + 1) if text[end : end + 1] == " " else None
     return power, end
@@ -223,7 +227,7 @@ def _in_words(text: str, at: int) -> Quantity | None:
         end = span.end()
     if not end:
         return None
-    sign = -1 if _MINUS.search(text[:at]) else 1
+    sign = -1 if _MINUS.search(text, max(at - _LONGEST_SIGN, 0), at) else 1
     unit, end = _unit_at(text, end)
     return Quantity(Fraction(sign * (total + run)), Fraction(0), unit, at, end)
 

@@ -7,14 +7,15 @@ there (a difference, a sum, a share, twelve months) are there as well where the 
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import lru_cache
-from itertools import combinations, pairwise
+from functools import lru_cache, reduce
+from itertools import accumulate, combinations, islice, pairwise, permutations
+from operator import or_
 
-from sanderling.judge.items import Item, Kind, comparable, is_initials, named
+from sanderling.judge.items import Item, Kind, amounts_of, comparable, first_letters, is_initials, named, spans_of
 from sanderling.judge.statements import Statement, holds, is_label, statements_of, stem, take_apart, with_names
 from sanderling.world.text import WORD, plain, words
 
@@ -27,25 +28,34 @@ class Above:
     title: str  # this and the first line
     lead: str  # the term that the passage explains, in lower case
     lowered: str  # these, the headings above, and a term at the end of the passage before
+    letters: str  # the first of each word of these
     terms: frozenset[str]
     subjects: frozenset[str]  # names that the page begins with or has again and again: what "she" and "the company" are
 
     def has(self, item: Item) -> bool:
         """Whether a name is there, or a number in the page's title, as in Python 2.0."""
         if item.number is not None:
-            return item.number.unit is None and bool(re.search(rf"(?<![\w.,]){re.escape(item.shown)}(?![\w,]|\.\d)", self.name))
-        return item.name != "" and (named(item, self.lowered) or (item.kind is Kind.NAME and item.name in self.subjects))
+            shown = rf"(?<![\w.,]){re.escape(item.shown)}(?![\w,]|\.\d)"
+            return item.number.unit is None and item.shown in self.name and bool(re.search(shown, self.name))
+        is_subject = item.kind is Kind.NAME and item.name in self.subjects
+        return item.name != "" and (is_subject or named(item, self.lowered, self.letters))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shelf:
-    """Passages as they are searched."""
+    """Passages as they are searched: their statements, and by words, numbers and letters which of these have them."""
 
     titles: tuple[str, ...]  # of the page of each passage; none where all are of one
-    statements: tuple[tuple[Statement, ...], ...]  # of each passage
     above: tuple[Above, ...]
-    places: dict[str, list[tuple[int, int]]]  # passage and statement in which each stem stands
-    counted: list[tuple[int, int]]  # passage and statement of numbers and dates
+    statements: tuple[Statement, ...]  # of all passages
+    owners: tuple[int, ...]  # the passage of each
+    begins: tuple[int, ...]  # of each passage the first of its statements; and where the last one ends
+    places: dict[str, list[int]]  # the statements with each stem
+    over: dict[str, list[int]]  # the passages above which each stem stands
+    about: dict[str, list[int]]  # and of pages of which each name is a subject
+    numbers: dict[int, list[tuple[Item, float]]]  # of each statement that has any, in their base units
+    counting: frozenset[int]  # passages with numbers
+    amounts: list[tuple[float, int]]  # what each number or date is found by, in order, with its statement
     names: frozenset[str]  # that have a capital wherever they stand
     common: frozenset[str]  # stems of what has none somewhere
     ahead: dict[str, set[str]]  # by names, those that stand right ahead of them
@@ -53,14 +63,34 @@ class Shelf:
     rarity: dict[str, float]
     most: float  # rarity of what is nowhere
 
-    def where(self, item: Item) -> Iterable[tuple[int, int]]:
-        """Passage and statement of each place where an item may be."""
+    def of(self, passage: int) -> tuple[Statement, ...]:
+        """The statements of a passage."""
+        return self.statements[self.begins[passage] : self.begins[passage + 1]]
+
+    def where(self, item: Item) -> Collection[int]:
+        """The statements where an item may be."""
         if not item.name:
-            return self.counted
+            return {
+                place
+                for low, high in spans_of(item)
+                for _, place in islice(self.amounts, bisect_left(self.amounts, (low,)), bisect_left(self.amounts, (high,)))
+            }
         parts = WORD.findall(item.name)
-        if parts and not is_initials(item):
-            return self.places.get(stem(parts[-1]), ())
-        return ((passage, place) for passage, found in enumerate(self.statements) for place in range(len(found)))
+        found = self.places.get(stem(parts[-1]), ()) if parts else range(len(self.statements))
+        spelt = (at for at, one in enumerate(self.statements) if item.name in one.letters)
+        return {*found, *spelt} if is_initials(item) else found
+
+    def under(self, item: Item) -> Collection[int]:
+        """The passages above which an item may be."""
+        parts = WORD.findall(item.name or item.shown)
+        if is_initials(item) or not parts:
+            return range(len(self.above))
+        return {*self.over.get(stem(parts[-1]), ()), *self.about.get(item.name, ())}
+
+    def having(self, said: Sequence[str], but: int) -> set[int]:
+        """The passages that may have all words but so many, by the rarest of them."""
+        rare = sorted(set(map(stem, said)), key=lambda term: len(self.places.get(term, ())))[: but + 1]
+        return {self.owners[at] for term in rare for at in self.places.get(term, ())}
 
     def knows(self, item: Item) -> bool:
         """Whether what looks like a name is one: it has its capital everywhere."""
@@ -93,24 +123,49 @@ def shelve(passages: tuple[str, ...], titles: tuple[str, ...]) -> Shelf:
     lower = {word for passage in passages for word in re.findall(r"(?<![\w.])[a-z][\w-]+", passage)}
     names = frozenset(item.name for found in read for one in found for item in one.items if item.kind is Kind.NAME) - lower
     read = tuple(tuple(with_names(one, names) for one in found) for found in read)
-    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    counted: list[tuple[int, int]] = []
-    ahead: dict[str, set[str]] = defaultdict(set)
-    behind: dict[str, set[str]] = defaultdict(set)
-    for passage, found in enumerate(read):
-        for place, statement in enumerate(found):
-            if any(item.kind in (Kind.NUMBER, Kind.DATE) for item in statement.items):
-                counted.append((passage, place))
-            for term in set(statement.terms):
-                places[term].append((passage, place))
-            for one, other in neighbours(statement):
-                ahead[other.name].add(one.name)
-                behind[one.name].add(other.name)
-    total = sum(map(len, read))
-    rarity = {term: math.log(1 + total / (len(found) + 0.5)) for term, found in places.items()}
+    statements = tuple(one for found in read for one in found)
+    owners = tuple(passage for passage, found in enumerate(read) for _ in found)
     above = tuple(_above(passages, titles, read))
-    common, most = frozenset(map(stem, lower)), math.log(1 + total / 0.5)
-    return Shelf(titles, read, above, dict(places), counted, names, common, dict(ahead), dict(behind), rarity, most)
+    places, over, about = (
+        defaultdict[str, list[int]](list),
+        defaultdict[str, list[int]](list),
+        defaultdict[str, list[int]](list),
+    )
+    ahead, behind = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    numbers = defaultdict[int, list[tuple[Item, float]]](list)
+    for at, statement in enumerate(statements):
+        for item in statement.items:
+            if item.number is not None:
+                numbers[at].append((item, float(item.number.base)))
+        for term in set(statement.terms):
+            places[term].append(at)
+        for one, other in neighbours(statement):
+            ahead[other.name].add(one.name)
+            behind[one.name].add(other.name)
+    for passage, one in enumerate(above):
+        for term in one.terms:
+            over[term].append(passage)
+        for name in one.subjects:
+            about[name].append(passage)
+    return Shelf(
+        titles,
+        above,
+        statements,
+        owners,
+        begins=tuple(accumulate(map(len, read), initial=0)),
+        places=places,
+        over=over,
+        about=about,
+        numbers=numbers,
+        counting=frozenset(owners[at] for at in numbers),
+        amounts=sorted((amount, at) for at, one in enumerate(statements) for item in one.items for amount in amounts_of(item)),
+        names=names,
+        common=frozenset(map(stem, lower)),
+        ahead=ahead,
+        behind=behind,
+        rarity={term: math.log(1 + len(statements) / (len(found) + 0.5)) for term, found in places.items()},
+        most=math.log(1 + len(statements) / 0.5),
+    )
 
 
 def _above(passages: Sequence[str], titles: Sequence[str], read: Sequence[Sequence[Statement]]) -> Iterator[Above]:
@@ -131,12 +186,14 @@ def _above(passages: Sequence[str], titles: Sequence[str], read: Sequence[Sequen
         lines = [title, *headings, lead, before if is_label(before) else ""]
         lowered = plain("\n".join(lines)).lower()
         shown = plain(title).lower()
-        terms = frozenset(map(stem, words(lowered)))
-        yield Above(shown.partition("\n")[0], shown, plain(lead).lower(), lowered, terms, subjects)
+        said = words(lowered)
+        terms = frozenset(map(stem, said))
+        yield Above(shown.partition("\n")[0], shown, plain(lead).lower(), lowered, first_letters(said), terms, subjects)
 
 
 WINDOW = 3  # statements
 CONTEXT, LONGER = 0.7, 0.04  # what a word counts that stands above the passage; off for each further statement
+_ROUNDING = 1e-9
 _BEGINNING, _OFTEN = 5, 6
 _MOST_ADDED = 8  # numbers of which one may be the difference or sum of two
 _DIFFERENCE = re.compile(
@@ -158,10 +215,6 @@ class Claim:
     weights: tuple[float, ...]
     anchors: frozenset[str]  # stems beside which something may stand: of its words and names
 
-    def weight(self, units: int) -> float:
-        """What the units weigh together, of 1."""
-        return sum(weight for place, weight in enumerate(self.weights) if units >> place & 1)
-
     def place(self, item: Item) -> int:
         """Which of the units an item is."""
         return next(place for place, one in enumerate(self.said.items) if one is item)
@@ -172,7 +225,7 @@ class Window:
     """Neighbouring statements of a passage, and the units that are there."""
 
     passage: int
-    first: int
+    first: int  # of all statements
     size: int
     here: int
     above: int  # only above the passage
@@ -181,7 +234,7 @@ class Window:
 
     def statements(self, shelf: Shelf) -> tuple[Statement, ...]:
         """Those statements."""
-        return shelf.statements[self.passage][self.first : self.first + self.size]
+        return shelf.statements[self.first : self.first + self.size]
 
 
 def claim_of(text: str, shelf: Shelf) -> Claim:
@@ -197,51 +250,133 @@ def claim_of(text: str, shelf: Shelf) -> Claim:
     return Claim(text, said, content, tuple(weight / total for weight in weights), anchors)
 
 
-def windows_of(claim: Claim, shelf: Shelf) -> Iterator[Window]:
-    """All runs of statements in which something of the claim is; a table row stands alone."""
-    items, least = claim.said.items, len(claim.said.items)
-    masks = [[0] * len(found) for found in shelf.statements]
-    for place, word in enumerate(claim.words, start=least):
-        for passage, statement in shelf.places.get(word, ()):
-            masks[passage][statement] |= 1 << place
-    for place, item in enumerate(items):
-        for passage, statement in shelf.where(item):
-            if holds(shelf.statements[passage][statement], item):
-                masks[passage][statement] |= 1 << place
-    for place, granting in _granted(claim, shelf):
-        for mine in masks:
-            mine[:] = [here | (1 << place if here >> granting & 1 else 0) for here in mine]
-    follows = sum(1 << place for place, item in enumerate(items) if _may_follow(item, claim))
-    named_ones = sum(1 << place for place, item in enumerate(items) if item.name)
-    known: dict[int, float] = {}
-    before = 0
-    for passage, (found, above) in enumerate(zip(shelf.statements, shelf.above, strict=True)):
-        mine = masks[passage]
-        if not any(mine):
-            before = 0
-            continue
-        beyond = sum(1 << place for place, word in enumerate(claim.words, start=least) if word in above.terms)
-        beyond |= sum(1 << place for place, item in enumerate(items) if above.has(item))
-        led = sum(1 << place for place, item in enumerate(items) if item.name and named(item, above.lead))
-        for first, one in enumerate(found):
-            here = 0
-            ahead = mine[first - 1] | (mine[first - 2] if first > 1 else 0) if first else before
-            introduced = _introduced(claim, one.under) if one.under and mine[first] else 0
-            context = beyond | (ahead & named_ones) | introduced
-            for last in range(first, min(first + WINDOW, len(found))):
-                if last > first and (one.is_row or found[last].is_row or found[last].is_entry):
+class Search:
+    """Where the units of a claim are, and the windows of those passages that are asked for."""
+
+    def __init__(self, claim: Claim, shelf: Shelf) -> None:
+        self.claim, self._shelf = claim, shelf
+        items, least = claim.said.items, len(claim.said.items)
+        self._needed = (1 << least) - 1
+        self._names = self._mask(item.name != "" for item in items)
+        self._cues = [cue for cue in (_DIFFERENCE, SUM, _TWELVE) if cue.search(claim.text)]
+        self._follows = self._mask(_may_follow(item, self._cues) for item in items)
+        self._weights: dict[int, float] = {}
+        self._windows: dict[int, list[Window]] = {}
+        self._masks: dict[int, int] = defaultdict(int)  # by statements
+        for place, word in enumerate(claim.words, start=least):
+            for at in shelf.places.get(word, ()):
+                self._masks[at] |= 1 << place
+        for place, item in enumerate(items):
+            for at in shelf.where(item):
+                if holds(shelf.statements[at], item):
+                    self._masks[at] |= 1 << place
+        for place, granting in _granted(claim, shelf):
+            self._masks.update({at: here | 1 << place for at, here in self._masks.items() if here >> granting & 1})
+        found: dict[int, int] = defaultdict(int)  # units by passages
+        for at, here in self._masks.items():
+            found[shelf.owners[at]] |= here
+        self._above: dict[int, int] = defaultdict(int)  # and units above them, and in the term that they explain
+        self._led: dict[int, int] = defaultdict(int)
+        for place, word in enumerate(claim.words, start=least):
+            for passage in shelf.over.get(word, ()):
+                self._above[passage] |= 1 << place
+        for place, item in enumerate(items):
+            for passage in found.keys() & shelf.under(item):
+                if shelf.above[passage].has(item):
+                    self._above[passage] |= 1 << place
+                    self._led[passage] |= (item.name != "" and named(item, shelf.above[passage].lead)) << place
+        self._units = {passage: here | (passage in shelf.counting and self._follows) for passage, here in found.items()}
+        self._ranked = sorted(((self._bound(passage), passage) for passage in found), key=lambda one: -one[0])
+
+    @staticmethod
+    def _mask(flags: Iterable[bool]) -> int:
+        return sum(1 << place for place, flag in enumerate(flags) if flag)
+
+    def weight(self, units: int) -> float:
+        """What the units weigh together, of 1."""
+        if units not in self._weights:
+            self._weights[units] = sum(weight for place, weight in enumerate(self.claim.weights) if units >> place & 1)
+        return self._weights[units]
+
+    def _before(self, passage: int) -> int:
+        """The names right before a passage."""
+        return self._masks.get(self._shelf.begins[passage] - 1, 0) & self._names
+
+    def _bound(self, passage: int) -> float:
+        """The most that any window of a passage can have."""
+        here = self._units[passage]
+        return self.weight(here) + CONTEXT * self.weight((self._above[passage] | self._before(passage)) & ~here) + _ROUNDING
+
+    def best(self, allowed: Collection[int], enough: float) -> list[Window]:
+        """The best window with all items, or else the best one; then the best statement with all items.
+
+        A passage is looked at only if it can have a better one. A statement with less than ``enough`` is as good as none.
+        """
+        found: list[Window] = []
+        ranked = [(bound, passage) for bound, passage in self._ranked if passage in allowed]
+        top = alone = -1.0  # scores so far
+        for bound, passage in ranked:
+            if bound < min(top, max(alone, enough)):
+                break
+            if (self._units[passage] | self._above[passage] | self._before(passage)) & self._needed == self._needed:
+                whole = [one for one in self.windows(passage) if (one.here | one.above) & self._needed == self._needed]
+                top = max([top, *(one.score for one in whole)])
+                alone = max([alone, *(one.score for one in whole if one.size == 1)])
+                found += whole
+        single = [one for one in found if one.size == 1]
+        for bound, passage in () if found else ranked:
+            if bound < top:
+                break
+            found += self.windows(passage)
+            top = max([top, *(one.score for one in self.windows(passage))])
+        best = [max(some, key=lambda one: (one.score, -one.first, -one.size)) for some in (found, single) if some]
+        return list(dict.fromkeys(best))
+
+    def rivals(self, least: float, without: int) -> Iterator[Window]:
+        """Windows that have more than ``least`` even without some units."""
+        for bound, passage in self._ranked:
+            if bound <= least:
+                break
+            if self.weight(self._units[passage] & ~without) > least:
+                yield from (
+                    one for one in self.windows(passage) if self.weight(one.here & ~without) - LONGER * (one.size - 1) > least
+                )
+
+    def windows(self, passage: int) -> list[Window]:
+        """All runs of statements of a passage in which something of the claim is; a table row stands alone."""
+        if passage not in self._windows:
+            self._windows[passage] = list(self._runs(passage))
+        return self._windows[passage]
+
+    def _runs(self, passage: int) -> Iterator[Window]:
+        claim, shelf, masks = self.claim, self._shelf, self._masks
+        begin, end = shelf.begins[passage], shelf.begins[passage + 1]
+        for first in range(begin, end):
+            one, here = shelf.statements[first], 0
+            numbers: list[tuple[Item, float]] = []
+            before = range(max(first - 2, begin), first) if first > begin else range(max(first - 1, 0), first)
+            ahead = [masks.get(at, 0) & self._names for at in before]
+            introduced = _introduced(claim, one.under) if one.under and masks.get(first) else 0
+            context = reduce(or_, ahead, self._above[passage] | introduced)
+            for last in range(first, min(first + WINDOW, end)):
+                if last > first and (one.is_row or shelf.statements[last].is_row or shelf.statements[last].is_entry):
                     break
-                here |= mine[last]
-                if follows & ~here:
-                    here |= _following(claim, follows & ~here, found[first : last + 1])
-                only_above = context & ~here
-                for units in (here, only_above):
-                    if units not in known:
-                        known[units] = claim.weight(units)
-                score = known[here] + CONTEXT * known[only_above] - LONGER * (last - first)
+                here |= masks.get(last, 0)
+                numbers += shelf.numbers.get(last, ())
+                for place, item in enumerate(claim.said.items) if self._follows & ~here else ():
+                    if self._follows & ~here & 1 << place and _follows(item, self._cues, numbers):
+                        here |= 1 << place
+                score = self.weight(here) + CONTEXT * self.weight(context & ~here) - LONGER * (last - first)
                 if here:
-                    yield Window(passage, first, last - first + 1, here, only_above, led | introduced, score)
-        before = mine[-1]
+                    yield Window(
+                        passage, first, last - first + 1, here, context & ~here, self._led[passage] | introduced, score
+                    )
+
+
+@lru_cache(maxsize=8)
+def search_for(text: str, shelf: Shelf) -> Search:
+    """Where a sentence may be said."""
+    return Search(claim_of(text, shelf), shelf)
 
 
 def _introduced(claim: Claim, under: Statement) -> int:
@@ -252,45 +387,34 @@ def _introduced(claim: Claim, under: Statement) -> int:
     return found | sum(1 << place for place, word in words if word in under.terms)
 
 
-def _may_follow(item: Item, claim: Claim) -> bool:
+def _may_follow(item: Item, cues: Collection[re.Pattern[str]]) -> bool:
     """Whether a number may be one that follows from others."""
-    number = item.number
-    if number is None or item.is_year:
+    return item.number is not None and not item.is_year and (bool(cues) or _is_share(item))
+
+
+def _is_share(item: Item) -> bool:
+    return item.number is not None and item.number.unit is not None and item.number.unit.kind == "share"
+
+
+def _follows(item: Item, cues: Collection[re.Pattern[str]], numbers: Sequence[tuple[Item, float]]) -> bool:
+    """Whether a number of the claim follows from those of a few statements, or for twelve months from one of them."""
+    if item.number is None or not numbers or len(numbers) > _MOST_ADDED:
         return False
-    is_share = number.unit is not None and number.unit.kind == "share"
-    return is_share or any(cue.search(claim.text) for cue in (_DIFFERENCE, SUM, _TWELVE))
-
-
-def _following(claim: Claim, places: int, said: Sequence[Statement]) -> int:
-    """Numbers of the claim that follow from two of the statements', or for twelve months from one."""
-    numbers = [item for one in said for item in one.items if item.number]
-    if len(numbers) > _MOST_ADDED:
-        return 0
-    found = 0
-    for place, item in enumerate(claim.said.items):
-        if not places >> place & 1 or item.number is None:
-            continue
-        values = [one.number.base for one in numbers if one.number and comparable(item, one) and not one.is_year]
-        made: set[Fraction] = set()
-        if _DIFFERENCE.search(claim.text):
-            made |= {abs(one - other) for one, other in combinations(values, 2) if one != other}
-        if SUM.search(claim.text) and len(values) > 1:
-            made.add(sum(values, Fraction(0)))
-        if _TWELVE.search(claim.text):
-            made |= {12 * one for one in values}
-        if item.number.unit and item.number.unit.kind == "share":
-            made |= _shares(numbers)
-        asked = item.number.base
-        if any(asked * (1 - item.near[0]) <= one <= asked * (1 + item.near[1]) for one in made):
-            found |= 1 << place
-    return found
-
-
-def _shares(numbers: Sequence[Item]) -> set[Fraction]:
-    """What one of two numbers of a kind is of the other, and by how much of it they differ."""
-    pairs = ((one.number.base, other.number) for one in numbers for other in numbers if one.number and comparable(one, other))
-    shares = {value / other.base for value, other in pairs if other and other.base not in (0, value)}
-    return shares | {abs(share - 1) for share in shares}
+    values = [value for one, value in numbers if comparable(item, one) and not one.is_year]
+    made: list[float] = []
+    if _DIFFERENCE in cues:
+        made += (abs(one - other) for one, other in combinations(values, 2) if one != other)
+    if SUM in cues and len(values) > 1:
+        made.append(sum(values))
+    if _TWELVE in cues:
+        made += (12 * one for one in values)
+    if _is_share(item):
+        pairs = ((one[1], other[1]) for one, other in permutations(numbers, 2) if comparable(one[0], other[0]))
+        shares = [one / other for one, other in pairs if other not in (0, one)]
+        made += (*shares, *(abs(share - 1) for share in shares))
+    asked, (below, above) = float(item.number.base), map(float, item.near)
+    slack = abs(asked) * _ROUNDING
+    return any(asked * (1 - below) - slack <= one <= asked * (1 + above) + slack for one in made)
 
 
 def _granted(claim: Claim, shelf: Shelf) -> Iterator[tuple[int, int]]:

@@ -5,11 +5,13 @@ passage (the page's title, headings, the term that a definition explains) is wha
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
-from sanderling.judge.items import HONORIFICS, Item, Kind, equal, items_of, named
+from sanderling.judge.items import HONORIFICS, Item, Kind, equal, first_letters, items_of, named
 from sanderling.judge.numeric import quantities
 from sanderling.world.text import STOP_WORDS, WORD, normal, plain, sentences, spans, words
 
@@ -20,6 +22,7 @@ class Statement:
 
     text: str
     lowered: str
+    letters: str  # the first of each word, stop-words left out: what initials stand for
     terms: tuple[str, ...]  # the stems of all words in order
     spots: tuple[int, ...]  # where each stands, in words, with more between clauses and cells
     label: int  # words that name what follows: a row's first cell, what stands before a colon
@@ -92,13 +95,14 @@ _EMPHASIS = re.compile(
     r"(?<![\w*\\])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*])\1(?![\w*])|(?<![\w`])__?([A-ZÀ-ÖØ-Þ\d][^_`\n]*)__?(?![\w`])"
 )
 _MEASURED = re.compile(r"`([+-]?\d[\d.,]*(?:\s?(?:[a-z]|[^\W\d_]{2,}|%))?)`|(?<=\d)\s?`([^\W\d_]+|%)`")
-_ERA = re.compile(r"\bAD (?=\d)|(?<=\d) (?:AD|CE)\b|\b(B)\.\s?(C)\.(?:\s?E\.)?")
+_ERA = re.compile(r"AD (?=\d)(?<!\w...)| (?:AD|CE)\b(?<=\d...)|(B)\.\s?C\.(?:\s?E\.)?")
 
 
 def _unmarked(text: str) -> str:
     """The text without marks of emphasis, and without those of code around a number or its unit."""
     text = _TAG.sub(lambda found: found[0] if found[0][0] == "`" else "`" if found[1] else "", text)
-    text = _EMPHASIS.sub(lambda found: found[2] or found[3], text)
+    if "*" in text or "_" in text:
+        text = _EMPHASIS.sub(lambda found: found[2] or found[3], text)
     return _MEASURED.sub(_measured, text)
 
 
@@ -111,14 +115,15 @@ def _measured(found: re.Match[str]) -> str:
 def take_apart(text: str) -> Statement:
     """Words and items of one statement."""
     read = _ERA.sub(lambda found: "BC" if found[1] else "", _ONE.sub("one ", _unmarked(plain(text))))
-    starts, _ = spans(read)
-    terms = tuple(map(stem, words(read)))
+    starts, ends = (places.tolist() for places in spans(read))
+    said = words(read)
+    terms = tuple(map(stem, said))
     items: list[Item] = []
     taken: set[int] = set()
     openings: list[Item] = []
     last, before = None, 0
     for item, start, end in sorted(items_of(read), key=lambda found: found[1]):
-        at, after = int(starts.searchsorted(start)), int(starts.searchsorted(end))
+        at, after = bisect_left(starts, start), bisect_left(starts, end)
         gap = read[before:start]
         is_next = last is not None and not last.opens and not WORD.search(gap) and not _BREAK.search(gap)
         is_listed = last is not None and last.kind is item.kind and bool(_BETWEEN.fullmatch(gap))
@@ -135,13 +140,14 @@ def take_apart(text: str) -> Statement:
         for place, term in enumerate(terms)
         if place not in taken and len(term) > 1 and not term.isdigit() and term not in _STOP and term not in NEGATIONS
     }
-    negated = _negated(read, starts.tolist(), terms)
+    negated = _negated(read, starts, terms)
     affirmed = {term for place, term in enumerate(terms) if place not in negated}
     return Statement(
         text,
         read.lower(),
+        first_letters(said),
         terms,
-        *_laid(read, starts.tolist()),
+        *_laid(read, starts, ends),
         frozenset(content),
         tuple(items),
         frozenset(terms[place] for place in negated),
@@ -160,22 +166,21 @@ def with_names(statement: Statement, names: Collection[str]) -> Statement:
     return replace(statement, items=(*found, *statement.items), content=content, openings=())
 
 
-def _laid(text: str, starts: Sequence[int]) -> tuple[tuple[int, ...], int]:
+def _laid(text: str, starts: Sequence[int], ends: Sequence[int]) -> tuple[tuple[int, ...], int]:
     """Where each word stands, and how many are the label."""
     spots: list[int] = []
-    label = before = further = 0
+    label = further = 0
     for place, start in enumerate(starts):
-        gap = text[before:start]
-        if place and _PART_ENDS.search(gap):
+        gap = text[ends[place - 1] : start] if place else " "
+        if gap != " " and _PART_ENDS.search(gap):
             further += _BETWEEN_PARTS
             if _LABEL_ENDS.search(gap) and not label and place <= _LONGEST_LABEL:
                 label = place
-        elif place and _CLAUSE_ENDS.search(gap):
+        elif gap != " " and _CLAUSE_ENDS.search(gap):
             further += _BETWEEN_CLAUSES
             if ":" in gap and not label and place <= _LONGEST_LABEL:
                 label = place
         spots.append(place + further)
-        before = start
     return (*spots, len(spots) + further), label
 
 
@@ -187,9 +192,9 @@ def _negated(text: str, starts: Sequence[int], terms: Sequence[str]) -> set[int]
             continue
         stop = _BREAK.search(text, negation.end())
         until = stop.start() if stop else len(text)
-        places = [n for n, start in enumerate(starts) if negation.end() <= start < until]
-        reached = [n for n in places if terms[n] not in _STOP and not terms[n].isdigit()]
-        found.update(reached[: 1 if negation[0].lower() in _NOBODY else _NEGATED_WORDS])
+        places = range(bisect_left(starts, negation.end()), bisect_left(starts, until))
+        reached = (n for n in places if terms[n] not in _STOP and not terms[n].isdigit())
+        found.update(islice(reached, 1 if negation[0].lower() in _NOBODY else _NEGATED_WORDS))
     return found
 
 
@@ -202,7 +207,7 @@ def beside(statement: Statement, item: Item) -> set[str]:
 def holds(statement: Statement, item: Item) -> bool:
     """Whether a statement has the item: numbers in whatever unit, dates in whatever form, names as they are."""
     if item.kind in (Kind.NAME, Kind.CODE):
-        return named(item, statement.lowered, statement.terms)
+        return named(item, statement.lowered, statement.letters)
     return any(equal(one, item) for one in statement.items)
 
 
@@ -232,7 +237,7 @@ def _slip(one: str, other: str) -> bool:
 _APART = re.compile(r"\s*(?:[#>*•+-]|\d+[.)]\s)|\s{4}|[A-Z][\w ]{0,30}:\s")
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=8_192)
 def statements_of(passage: str) -> tuple[Statement, ...]:
     """The sentences of a passage, its table rows and its list items; lines that were merely wrapped are joined."""
     lines: list[str] = []

@@ -21,11 +21,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from sanderling.judge.bindings import altered, claimed, displaced, misjoined, misplaced, nearly_same
 from sanderling.judge.items import Item, Kind, comparable, named
-from sanderling.judge.shelf import CONTEXT, LONGER, SUM, WINDOW, Claim, Shelf, Window, claim_of, shelve, windows_of
+from sanderling.judge.shelf import CONTEXT, SUM, WINDOW, Claim, Search, Shelf, Window, claim_of, search_for, shelve
 from sanderling.judge.statements import (
     NEGATIONS,
     OPPOSITE,
@@ -121,26 +120,18 @@ def _halves(sentence: str) -> Iterator[tuple[str, str]]:
 
 def _found(text: str, shelf: Shelf, allowed: Collection[int]) -> Finding:
     """The best of the verdicts on the places that fit best, one statement and several."""
-    claim = claim_of(text, shelf)
-    windows = list(windows_of(claim, shelf))
-    possible = [window for window in windows if window.passage in allowed]
-    needed = (1 << len(claim.said.items)) - 1
-    whole = [window for window in possible if (window.here | window.above) & needed == needed]
-    single = [window for window in whole if window.size == 1]
-    if not possible:
-        return Finding(Support.NOT_FOUND)
-    best = [max(some, key=lambda window: window.score) for some in (whole or possible, single) if some]
-    found = [_verdict(claim, window, windows, shelf) for window in best]
-    return next((one for one in found if one.support is Support.SUPPORTED), found[0])
+    search = search_for(text, shelf)
+    found = [_verdict(search, window, shelf) for window in search.best(allowed, _ENOUGH)]
+    return next((one for one in found if one.support is Support.SUPPORTED), found[0] if found else Finding(Support.NOT_FOUND))
 
 
-def _verdict(claim: Claim, best: Window, windows: Sequence[Window], shelf: Shelf) -> Finding:
+def _verdict(search: Search, best: Window, shelf: Shelf) -> Finding:
     """The verdict on one place."""
-    said = best.statements(shelf)
+    claim, said = search.claim, best.statements(shelf)
     lacking = [item for place, item in enumerate(claim.said.items) if not (best.here | best.above) >> place & 1]
     is_whole = not lacking
     if is_whole:
-        lacking = list(_replaced(claim, best, windows, shelf))
+        lacking = list(_replaced(search, best, shelf))
         lacking += [item for item in claim.said.items if displaced(item, claim, best, shelf) or misplaced(item, claim, said)]
         lacking += misjoined(claim, shelf)
         is_sum = SUM.search(claim.text) is not None
@@ -160,17 +151,16 @@ def _text(said: Sequence[Statement]) -> str:
     return " ".join(one.text for one in said)
 
 
-def _replaced(claim: Claim, best: Window, windows: Sequence[Window], shelf: Shelf) -> Iterator[Item]:
+def _replaced(search: Search, best: Window, shelf: Shelf) -> Iterator[Item]:
     """Items in whose stead a place that fits the rest of the claim better has something else."""
+    claim = search.claim
     for place, item in enumerate(claim.said.items):
         dropped = sum(1 << other for other, one in enumerate(claim.said.items) if one.group == item.group)
-        least = best.score - claim.weight(best.here & dropped) - CONTEXT * claim.weight(best.above & dropped)
-        for window in windows:
-            has = window.here | window.led | (window.above & best.above)
-            if has >> place & 1 or claim.weight(window.here & ~dropped) - LONGER * (window.size - 1) <= least + _BETTER:
-                continue
+        least = best.score - search.weight(best.here & dropped) - CONTEXT * search.weight(best.above & dropped)
+        for window in search.rivals(least + _BETTER, without=dropped):
             others = (one for statement in window.statements(shelf) for one in statement.items)
-            if any(comparable(item, one) and not claimed(one, claim.said) for one in others):
+            has = window.here | window.led | (window.above & best.above)
+            if not has >> place & 1 and any(comparable(item, one) and not claimed(one, claim.said) for one in others):
                 yield item
                 break
 
@@ -221,10 +211,11 @@ def _lonely(claim: Claim, best: Window) -> bool:
 def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf: Shelf, allowed: Collection[int]) -> Finding:
     """The verdict on a sentence with quotations: they stand there, and what else it names is not something else there."""
     best = Finding(Support.NOT_FOUND, missing=tuple(f'"{quote}"' for quote in quotes))
-    for passage in allowed:
+    possible = set.intersection(*(shelf.having(words(quote), _slips(quote)) for quote in quotes))
+    for passage in (one for one in allowed if one in possible):
         if not all(_stands(quote, passages[passage]) for quote in quotes):
             continue
-        found = shelf.statements[passage]
+        found = shelf.of(passage)
         runs = ((first, size) for size in range(1, WINDOW + 1) for first in range(len(found) - size + 1))
         first, size = next((run for run in runs if _stands(quotes[0], _text(found[run[0] : sum(run)]))), (0, len(found)))
         said, near = found[first : first + size], found[max(first - 1, 0) : first + size + 1]
@@ -268,21 +259,21 @@ def _cut_off(quote: str, said: Sequence[Statement]) -> bool:
     )
 
 
-@lru_cache(maxsize=1_024)
-def _page_text(passage: str) -> tuple[PageText, list[str], frozenset[str]]:
-    terms = words(passage)
-    return PageText(passage), terms, frozenset(terms)
+def _slips(quote: str) -> int:
+    """How many slips of the pen are forgiven."""
+    return max(len(words(quote)) // _WORDS_A_SLIP, 1)
 
 
 def _stands(quote: str, passage: str) -> bool:
     """Whether a quotation is in the passage, whatever its marks and blanks; a slip of the pen is forgiven."""
-    page, terms, known = _page_text(_SAID.sub(" ", passage))
-    wanted = words(quote)
-    slips = max(len(wanted) // _WORDS_A_SLIP, 1)
+    wanted, slips = words(quote), _slips(quote)
+    known = set(words(passage))
     if sum(word not in known for word in wanted) > slips:
         return False
-    found, missed = page.stretches(quote.rstrip(" .,;:!?"))
+    passage = _SAID.sub(" ", passage)
+    found, missed = PageText(passage).stretches(quote.rstrip(" .,;:!?"))
     if found and not missed:
         return True
+    terms = words(passage)
     runs = (terms[first : first + len(wanted)] for first in range(len(terms) - len(wanted) + 1))
     return any(slips_between(run, wanted, slips) <= slips for run in runs)
