@@ -200,8 +200,8 @@ class _Endpoint:
 class ChatEndpointPolicy(_Endpoint):
     """Any chat model behind a URL. What a server keeps apart, reasoning and calls, is put into tags around the text.
 
-    A session whose deltas name tools says them natively, and sends only settings that differ from the interface's defaults; one
-    that the server refuses by name is left out from then on, with a warning.
+    A session whose deltas name tools says them natively, and leaves out a setting that the server refuses by name from then on,
+    with a warning. There, and where a server takes no tools, what nobody has set of how to sample is the server's to decide.
     """
 
     tokenizer = None
@@ -254,8 +254,9 @@ class _ChatSession(MessageSession):
     def _body(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey) -> dict[str, Any]:
         policy, fields = self._policy, _sampling_fields(sampling, key)
         told: dict[str, Any] = {"messages": [{"role": message.role.value, "content": message.content} for message in branch]}
-        if self._specs:
+        if self._specs or not policy.takes_tools:
             fields = {name: fields[name] for name in fields if name in sampling.model_fields_set or name not in _THEIRS}
+        if self._specs:
             apart = None if policy.reasoning_field in policy.refused else policy.reasoning_field
             told = {"messages": list(native_messages(branch, apart)), "tools": tool_schemas(self._specs)}
             told |= {} if self._callable else {"tool_choice": "none"}
@@ -279,7 +280,7 @@ class _ChatSession(MessageSession):
         return error
 
 
-_THEIRS = ("temperature", "top_p")  # where nobody has set them, the server's own are better than ours
+_THEIRS = ("temperature", "top_p")
 _OPTIONAL = ("max_tokens", "seed", "stop", "presence_penalty", "temperature", "top_p", "tool_choice", *REASONING)
 _FULL = re.compile(
     r"(?i)context (?:length|size|window)(?:\s*(?:of|is|=|:|\())*\s*([\d,]*\d)?"
