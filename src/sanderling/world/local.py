@@ -17,7 +17,7 @@ from sanderling.world.passages import read_page
 from sanderling.world.snippets import Source, snippet, source
 from sanderling.world.text import content_terms
 
-_CACHED_PAGES = 256
+_CACHED_PAGES = 512
 _LONGEST_TITLE = 300  # characters of a title, or a date, that are shown; a page may give a book as its title
 _LIGHTEST = 0.1  # of the heaviest word's weight: what weighs less does not move a snippet, and stands on half of the pages
 

@@ -10,19 +10,21 @@ place are laid out.
 """
 
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sanderling.world.disk.pages import Listed
 from sanderling.world.text import ASCII_WORDS, WORD, Flow, flow, normal, plain, signs_beyond_ascii, word_bytes
 
 _LONGEST = 200_000  # bytes of a page that are searched
-_LONG = 4_000  # from which on the heaviest words are looked for first
 _LEAD_IN = 3  # words shown before a match whose sentence begins too far back
 _SENTENCE_SHARE = 0.25
 _UNIT = 1 << 20  # weights are counted in whole parts of one, so that sums do not depend on their order
@@ -35,32 +37,36 @@ _LAID_OUT = _BEFORE + _AFTER + _TO_LINE_END  # up to which a page is laid out wh
 _LONGEST_ADDRESS = 300
 _LAST_ASCII = 127
 _LOWER_CASE = np.uint8(32)  # the bit
-_CROWDED = 4  # windows: where a page has a match in so many, its other words are looked for everywhere
+_LONG = 8_000  # bytes, from which on the heaviest words are looked for first
+_MANY = 16  # places, from which on fewer are looked at one by one
+_SIGNS = np.frombuffer(ASCII_WORDS, np.uint8) == ord(" ")
+_COMMON = "etaoinsrhldcumfpgwybvkxjqz"  # letters, the most common first
+_RAREST = 3  # letters of a word that are looked for
 _NO_ADDRESS = b" \n)"  # some of what ends an address
-_END_OF_ADDRESS = re.compile(rb"[\s)]")
 _REST_OF_LINK = re.compile(rb"[^\[\]\n]*\]\([^()\s]*\)|[^\[\]()\s]*\)")
 
 Match = tuple[int, str]  # where a word is, and its term
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class Source(NamedTuple):
     """A page as it is searched for snippets."""
 
-    page: Listed
+    page: Listed  # without its text
     text: bytes  # a line break before and after
     laid_out: Flow | None  # of a short page
-    words: bytes  # its `word_bytes`; of a long page only where it has letters beyond ASCII
+    words: bytes  # where the text has letters beyond ASCII, its `word_bytes`, else itself
+    table: bytes | None  # which makes words of these bytes
     has_links: bool
 
 
 def source(page: Listed) -> Source:
     """Prepare a page."""
-    text = b"".join((b"\n", page.text[:_LONGEST], b"\n"))
-    words = b"" if len(text) > _LONG and signs_beyond_ascii(text) else word_bytes(text)
-    if len(text) - 2 < _LAID_OUT * _WIDTH:
-        return Source(page, text, flow(_shown(page, text, 1, len(text) - 1), signs_only=words.isascii()), words, False)
-    return Source(page, text, None, words, b"](" in text)
+    text, page = b"".join((b"\n", page.text[:_LONGEST], b"\n")), Listed(page.url, page.title, page.date, b"")
+    signs = signs_beyond_ascii(text)
+    short = len(text) - 2 < _LAID_OUT * _WIDTH
+    laid_out = flow(_shown(page, text, 1, len(text) - 1), signs_only=signs) if short else None
+    words, table = (text, ASCII_WORDS) if signs else (word_bytes(text), None)
+    return Source(page, text, laid_out, words, table, not short and b"](" in text)
 
 
 def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
@@ -81,13 +87,12 @@ def snippet(page: Source, weights: Mapping[str, float], most_words: int) -> str:
     _, begin, first, last = _best(_windows(found, units, most_words, _begins(found, most_words, opens), opens, bonus))
     if laid_out.ends[first] - laid_out.starts[begin] > _MOST_WIDTHS * width:  # signs without end stand between the two
         begin = first
-    fits = max(int(laid_out.ends.searchsorted(laid_out.starts[begin] + width, side="right")), first + 1)
+    fits = max(bisect_right(laid_out.ends, laid_out.starts[begin] + width), first + 1)
     end = min(begin + most_words, fits, total)
     if end != total and end not in opens:  # a sentence ends in the last third of the window, after the last match
         least = max(min(last, end - 1), begin + (end - begin) * 2 // 3)
         end = next((stop for stop in range(end - 1, least, -1) if stop in opens), end)
-    borders = opens | ({0} if begins else set()) | ({total} if ends else set())
-    return _cut(laid_out, begin, end, width, borders)
+    return _cut(laid_out, begin, end, width, begin in opens if begin else begins, end in opens if end < total else ends)
 
 
 # The stretch of a page that is laid out.
@@ -102,7 +107,7 @@ def _stretch(page: Source, units: Mapping[str, int], width: int) -> tuple[Flow, 
     if end > _LAID_OUT * width:
         first, last = _best_place(page, units, width)
         start, end = _begin(text, max(first, 1), _BEFORE * width), _end(text, last, _AFTER * width, _TO_LINE_END * width)
-    laid_out = flow(_shown(page.page, text, start, end), signs_only=page.words.isascii())
+    laid_out = flow(_shown(page.page, text, start, end), signs_only=page.table is not None)
     return laid_out, text[start - 1 : start] == b"\n", text[end : end + 1] == b"\n"
 
 
@@ -112,59 +117,62 @@ def _best_place(page: Source, units: Mapping[str, int], size: int) -> tuple[int,
     The heaviest words are looked for on the whole page until no window without them can be the best, the others only where a
     window with them may be.
     """
-    text, words, found, heaviest = page.text, page.words, list[Match](), 0
+    found = [] if page.table else _outside(page, _not_ascii(page.words, units))
+    heaviest = max((units[term] for _, term in found), default=0)
     rest = sorted(filter(str.isascii, units), key=units.__getitem__)
-    if words:
-        found = _outside(page, _matches(words, rest) + ([] if words.isascii() else _not_ascii(words, units)))
-        rest = []
-    lowered = (np.frombuffer(text, np.uint8) | _LOWER_CASE).tobytes() if rest else b""  # the letters, that is
     left = sum(units[term] for term in rest) + _REPEAT * _MOST_REPEATS
-    while rest:
+    if len(page.words) < _LONG:
+        found += _outside(page, _matches(page.words.translate(page.table), rest))
+        rest = []
+    letters = np.frombuffer(page.words, np.uint8) | _LOWER_CASE
+    while rest and heaviest <= left:
         term = rest.pop()
         left -= units[term]
-        if matches := _outside(page, _on_page(text, term, lowered)):
+        if matches := _outside(page, _on_page(page, letters, term)):
             found += matches
             heaviest = max(heaviest, units[term])
-        if rest and heaviest > left:
-            found.sort()
-            windows = [*_windows(found, units, size, [place for place, _ in found])]
-            least = max(windows)[0] - left
-            near = [begin for worth, begin, _, _ in windows if worth >= least]
-            if len(near) * _CROWDED * size < len(text):
-                found = _near(page, rest, found, near, size)
-                break
     found.sort()
+    if rest:
+        windows = [*_windows(found, units, size, [place for place, _ in found])]
+        least = max(windows)[0] - left
+        found = _near(page, rest, found, [begin for worth, begin, _, _ in windows if worth >= least], size)
     return _best(_windows(found, units, size, [place for place, _ in found]))[2:]
 
 
-def _on_page(text: bytes, term: str, lowered: bytes) -> list[Match]:
-    """The matches of an ASCII term on a page."""
+def _on_page(page: Source, letters: NDArray[np.uint8], term: str) -> list[Match]:
+    """The matches of an ASCII term on a page: where its rarest letters stand as they should, the word is looked at."""
     begins, forms = _forms(term)
-    if len(begins) <= 4:  # the beginning of a short word is in the middle of too many others
-        return _matches(text.translate(ASCII_WORDS), [term])
-    begins, longest, found = begins[1:], len(forms[-1]), list[Match]()
-    place = lowered.find(begins)
-    while place >= 0:
-        if text[place - 1 : place + longest].translate(ASCII_WORDS).startswith(forms):
-            found.append((place, term))
-        place = lowered.find(begins, place + len(begins))
-    return found
+    length, longest, words, table = len(begins) - 1, len(forms[-1]) - 1, page.words, page.table
+    last = max(len(letters) - length, 0) + 1
+    (at, letter), *more = _rarest(term)
+    hits = letters[at : at + last] == letter
+    for at, letter in more:
+        hits &= letters[at : at + last] == letter
+    places = hits.nonzero()[0]
+    if len(places) > _MANY:  # the beginning of a short word is in the middle of many others
+        places = places[_SIGNS[np.frombuffer(words, np.uint8)[places - 1]]]
+    return [(place, term) for place in places.tolist() if words[place - 1 : place + longest].translate(table).startswith(forms)]
 
 
 def _near(page: Source, terms: Collection[str], found: list[Match], places: Sequence[int], size: int) -> list[Match]:
     """The matches of ASCII terms, and those found of others, in windows of so many bytes that have some place in them."""
     longest = size + max(map(len, terms)) + 4
-    stretches: list[tuple[int, int]] = []
+    starts, ends = list[int](), list[int]()
     for place in places:
-        start = max(place - size, 0)
-        if stretches and start < stretches[-1][1]:
-            start = stretches.pop()[0]
-        stretches.append((start, place + longest))
+        if ends and place - size < ends[-1]:
+            ends[-1] = place + longest
+        else:
+            starts.append(max(place - size, 0))
+            ends.append(place + longest)
+    stretches = [page.words[start:end] for start, end in zip(starts, ends, strict=True)]
+    joined = b"x".join(stretches).translate(page.table)  # no word goes over from one to the next
+    begins = [0, *accumulate(len(stretch) + 1 for stretch in stretches)]
     near: list[Match] = []
-    for start, end in stretches:
-        words = page.text[start:end].translate(ASCII_WORDS)
-        near += _outside(page, [(start + at, term) for at, term in _matches(words, terms)])
-        near += found[bisect_left(found, (start, "")) : bisect_left(found, (end, ""))]
+    for at, term in _matches(joined, terms):
+        stretch = bisect_right(begins, at) - 1
+        near.append((starts[stretch] + at - begins[stretch], term))
+    near = _outside(page, near) + [match for match in found if match[0] < ends[bisect_right(starts, match[0]) - 1]]
+    near.sort()
     return near
 
 
@@ -234,6 +242,14 @@ def _forms(term: str) -> tuple[bytes, tuple[bytes, ...]]:
     return f" {begins}".encode(), tuple(f" {form} ".encode() for form in forms)
 
 
+@lru_cache(maxsize=10_000)
+def _rarest(term: str) -> list[tuple[int, np.uint8]]:
+    """The rarest letters of how the words begin that have an ASCII term, with their places."""
+    begins = _forms(term)[0][1:]
+    places = sorted(range(len(begins)), key=lambda at: _COMMON.find(chr(begins[at])), reverse=True)
+    return [(at, np.uint8(begins[at])) for at in places[:_RAREST]]
+
+
 def _outside(page: Source, matches: list[Match]) -> list[Match]:
     """The matches that are in no address of a link."""
     if not page.has_links:
@@ -244,7 +260,7 @@ def _outside(page: Source, matches: list[Match]) -> list[Match]:
 
 def _in_address(text: bytes, place: int) -> bool:
     opened = text.rfind(b"](", max(place - _LONGEST_ADDRESS, 0), place)
-    return opened >= 0 and not _END_OF_ADDRESS.search(text, opened + 2, place)
+    return opened >= 0 and b")" not in (address := text[opened:place]) and address.split() == [address]
 
 
 # Windows, and how they are cut.
@@ -263,21 +279,23 @@ def _windows(
     A window that begins where one ``opens`` a sentence is worth a ``bonus``.
     """
     places, terms, inside = [place for place, _ in found], [term for _, term in found], dict.fromkeys(units, 0)
+    places.append(sys.maxsize)
     value = first = end = 0
     for begin in begins:
-        while end < len(places) and places[end] < begin + size:
+        while places[end] < begin + size:
             term = terms[end]
-            if not inside[term]:
+            if not (count := inside[term]):
                 value += units[term]
-            inside[term] += 1
+            inside[term] = count + 1
             end += 1
         while places[first] < begin:
             term = terms[first]
-            inside[term] -= 1
-            if not inside[term]:
+            inside[term] = count = inside[term] - 1
+            if not count:
                 value -= units[term]
             first += 1
-        worth = value + _REPEAT * (end - first if end - first < _MOST_REPEATS else _MOST_REPEATS)
+        count = end - first
+        worth = value + _REPEAT * (count if count < _MOST_REPEATS else _MOST_REPEATS)
         yield worth + bonus if begin in opens else worth, begin, places[first], places[end - 1]
 
 
@@ -288,9 +306,9 @@ def _best(windows: Iterable[tuple[int, int, int, int]]) -> tuple[int, int, int, 
 
 def _begins(matches: Sequence[Match], size: int, opens: Collection[int]) -> list[int]:
     """Where windows may begin: at the sentence of a match, or a little before one."""
-    lead, opening = min(_LEAD_IN, size - 1), sorted({0, *opens})
-    begins = {max(place - lead, 0) for place, _ in matches}
+    lead, opening, begins = min(_LEAD_IN, size - 1), sorted({0, *opens}), set[int]()
     for place, _ in matches:
+        begins.add(place - lead if place > lead else 0)
         sentence = opening[bisect_right(opening, place) - 1]
         if place - sentence < size:
             begins.add(sentence)
@@ -302,27 +320,27 @@ def _found(flow: Flow, terms: Collection[str]) -> list[Match]:
     found = _matches(flow.words, [*filter(str.isascii, terms)])
     if not flow.words.isascii():
         found += _not_ascii(flow.words, terms)
-    found.sort()
-    places = [at - 1 for at, _ in found]
     if len(flow.words) > len(flow.text) + 2:  # bytes, not characters
-        text = flow.text.encode()
-        places = [len(text[:at].decode()) for at in places]
-    return [(number, term) for number, (_, term) in zip(flow.starts.searchsorted(places).tolist(), found, strict=True)]
+        text = f" {flow.text}".encode()
+        found = [(len(text[:at].decode()), term) for at, term in found]
+    found.sort()
+    return [(bisect_left(flow.starts, at - 1), term) for at, term in found]
 
 
-def _cut(flow: Flow, begin: int, end: int, width: int, borders: Collection[int]) -> str:
-    """The words from one to before another; an ellipsis where that is no border of sentences."""
-    start_char, stop_char = 0, len(flow.text)
+def _cut(flow: Flow, begin: int, end: int, width: int, opens: bool, closes: bool) -> str:
+    """The words from one to before another; an ellipsis where it neither ``opens`` nor ``closes`` with a sentence."""
+    text, starts, ends = flow.text, flow.starts, flow.ends
+    start_char, stop_char = 0, len(text)
     if begin:
-        seek = flow.text.find if begin in borders else flow.text.rfind  # the marks of a line belong to it
-        space = seek(" ", flow.ends[begin - 1], flow.starts[begin])
-        start_char = space + 1 if space >= 0 else flow.starts[begin]
-    if end < len(flow.starts):
-        space = flow.text.find(" ", flow.ends[end - 1], flow.starts[end])
-        stop_char = space if space >= 0 else flow.ends[end - 1]
-    least_char, most_char = flow.starts[begin] - width, flow.ends[end - 1] + width
-    most_char = min(most_char, flow.starts[begin] + _MOST_WIDTHS * width)
-    body = flow.text[max(start_char, least_char) : min(stop_char, most_char)].strip()
-    before = "" if begin in borders and start_char >= least_char else "… "
-    after = "" if end in borders and stop_char <= most_char else " …"
+        seek = text.find if opens else text.rfind  # the marks of a line belong to it
+        space = seek(" ", ends[begin - 1], starts[begin])
+        start_char = space + 1 if space >= 0 else starts[begin]
+    if end < len(starts):
+        space = text.find(" ", ends[end - 1], starts[end])
+        stop_char = space if space >= 0 else ends[end - 1]
+    least_char = starts[begin] - width
+    most_char = min(ends[end - 1] + width, starts[begin] + _MOST_WIDTHS * width)
+    body = text[max(start_char, least_char) : min(stop_char, most_char)].strip()
+    before = "" if opens and start_char >= least_char else "… "
+    after = "" if closes and stop_char <= most_char else " …"
     return before + body + after

@@ -7,12 +7,12 @@ also form a pair. Pages are Markdown: snippets and extracts are cut from what a 
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 _CJK = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KNOWN = 0x3000
 _IS_CJK = re.compile(rf"[{_CJK}]")
-_JOINED = "".join(
-    chr(code)
-    for code in range(0x300, _KNOWN)
-    if unicodedata.category(chr(code)) in ("Mn", "Mc") and not _IS_CJK.match(chr(code))
-)
+_JOINS = [
+    code for code in range(0x300, _KNOWN) if unicodedata.category(chr(code)) in ("Mn", "Mc") and not _IS_CJK.match(chr(code))
+]
+_RUNS = [[code for _, code in run] for _, run in groupby(enumerate(_JOINS), lambda numbered: numbered[1] - numbered[0])]
+_JOINED = "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in _RUNS)
 """Marks that belong to the letter before them: accents, points of Hebrew and Arabic, vowel signs of India."""
 WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[{_JOINED}]+[^\W_{_CJK}]*)*")
+_NO_SIGN = re.compile(rf"[\w{_CJK}{_JOINED}{chr(_KNOWN)}-\U0010ffff]")  # of what is beyond ASCII
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Marks that a writer may leave out: accents, Hebrew points, Arabic vowels. Vowel signs of India are none of these."""
 _NO_TERM = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+|\s+")
@@ -39,7 +40,7 @@ _IES = re.compile(r"ies (?<=[b-df-z0-9]ies )")
 _S = re.compile(r"s (?<=[a-z0-9]{3}s )(?<![us]s )(?<![aeo]es )")
 _SPACE, _LETTER = ord(" "), 1
 _LEADING, _OF_THREE, _OF_FOUR = 0xC0, 0xE0, 0xF0  # bytes of UTF-8 from which on characters begin, of so many bytes
-_BEYOND_ASCII = np.uint64(0x8080808080808080)
+_LAST_ASCII = 127
 _MOSTLY_ASCII = 8
 """Up to one byte in so many beyond one for each character: words are looked at one by one only where they are not ASCII."""
 _STOP_TEXT = """
@@ -121,12 +122,12 @@ def spans(text: str) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         if inside.max() > _LETTER:
             found = np.array([match.span() for match in WORD.finditer(text)], dtype=np.int32).reshape(-1, 2)
             return found[:, 0], found[:, 1]
-    return _borders(inside)
-
-
-def _borders(inside: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    borders = (inside[1:] != inside[:-1]).nonzero()[0].astype(np.int32)
+    borders = _borders(inside).astype(np.int32)
     return borders[::2], borders[1::2]
+
+
+def _borders(inside: NDArray[Any]) -> NDArray[np.intp]:
+    return (inside[1:] != inside[:-1]).nonzero()[0]
 
 
 @cache
@@ -135,7 +136,7 @@ def _kinds() -> NDArray[np.int8]:
     kinds = np.array([WORD.match(chr(code)) is not None for code in range(_KNOWN + 1)], dtype=np.int8)
     for first, end in ((0xE00, 0xF00), (0x1000, 0x10A0), (0x1780, 0x1800), (_KNOWN, _KNOWN + 1)):
         kinds[first:end] = _LETTER + 1
-    kinds[[ord(mark) for mark in _JOINED]] = _LETTER + 1
+    kinds[_JOINS] = _LETTER + 1
     return kinds
 
 
@@ -158,10 +159,8 @@ def signs_beyond_ascii(text: bytes) -> bool:
     """Whether all that UTF-8 has beyond ASCII is surely no part of a word."""
     if text.isascii():
         return True
-    eights = np.frombuffer(text.ljust(-(-len(text) // 8) * 8), dtype=np.uint64)
-    around = eights[(eights & _BEYOND_ASCII) != 0].tobytes().decode("utf-8", "replace")
-    codes = np.frombuffer(around.encode("utf-32-le"), dtype=np.uint32)
-    return not _kinds()[np.minimum(codes[codes >= 128], _KNOWN)].any()
+    found = np.frombuffer(text, dtype=np.uint8)
+    return not _NO_SIGN.search(found[found > _LAST_ASCII].tobytes().decode("utf-8", "replace"))
 
 
 def words(text: str) -> list[str]:
@@ -256,14 +255,13 @@ def word_count(text: str) -> int:
     return len(words(text))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Flow:
+class Flow(NamedTuple):
     """Plain text in one line, with the place of every word."""
 
     text: str
     words: bytes  # as `word_bytes`, a space before and after; as long as ``text`` where all beyond ASCII are signs
-    starts: NDArray[np.int32]  # for each word the place in ``text`` where it begins
-    ends: NDArray[np.int32]
+    starts: list[int]  # for each word the place in ``text`` where it begins
+    ends: list[int]
     opens: frozenset[int]  # numbers of the words that open a sentence
     unspaced: bool  # whether most of it is in a script without spaces, in which words are single characters
 
@@ -282,10 +280,11 @@ def flow(text: str, *, signs_only: bool = False) -> Flow:
     begins = [*accumulate((len(line) + 1 for line in lines[:-1]), initial=0), *within]
     if signs_only or joined.isascii():
         found = f" {joined} ".encode("ascii", "replace").translate(_WORD_BYTES)
-        starts, ends = _borders(np.frombuffer(found, dtype=np.uint8) != _SPACE)
+        borders = _borders(np.frombuffer(found, dtype=np.uint8) != _SPACE).tolist()
+        starts, ends = borders[::2], borders[1::2]
     else:
         found = word_bytes(f" {joined} ".encode())
-        starts, ends = spans(joined)
-    opens = frozenset(starts.searchsorted(begins).tolist()) - {len(starts)}
+        starts, ends = (places.tolist() for places in spans(joined))
+    opens = frozenset([bisect_left(starts, begin) for begin in begins]) - {len(starts)}
     unspaced = len(joined) < _UNSPACED * len(starts) and 2 * len(_IS_CJK.findall(joined)) > len(starts)
     return Flow(joined, found, starts, ends, opens, unspaced)
