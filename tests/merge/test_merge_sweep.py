@@ -216,8 +216,8 @@ def test_another_sweep_is_not_mixed_with_this_one(lab: Lab, tmp_path: Path) -> N
 
 
 def test_skills_need_questions(lab: Lab, tmp_path: Path) -> None:
-    for skills in ({}, {"old": questions(tmp_path, "old", 0)}):
-        with pytest.raises(UserError, match="needs skills"):
+    for skills, told in (({}, "needs skills"), ({"old": questions(tmp_path, "old", 0)}, "holds no question")):
+        with pytest.raises(UserError, match=told):
             lab.run(lab.sweep(skills=skills), tmp_path / "sweep")
     assert not (tmp_path / "sweep").exists()
 

@@ -153,8 +153,8 @@ def run_sweep(config: SweepConfig, out: Path, command: str, report: Report, *, c
     questions = {name: read_questions(file) for name, file in config.skills.items()}
     for of_skill in questions.values():
         require_distinct(of_skill)
-    if not questions or not all(questions.values()):
-        raise UserError("A sweep needs skills, each with questions: give --skill NAME=QUESTIONS, with a file that holds some.")
+    if not questions:
+        raise UserError("A sweep needs skills, each with questions: give --skill NAME=QUESTIONS.")
     check_models(config.merge.directories)
     inputs = {path: fingerprint(path) for path in config.merge.directories}
     how = _identity(config, list(inputs.values()), questions)
