@@ -5,12 +5,13 @@ or *nearly*. A word with a capital is a name; where any word has one, at the sta
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise, permutations
+from typing import NamedTuple
 
 from sanderling.judge.numeric import BEFORE_CHRIST, KILOGRAM, Quantity, alike, quantities, same
 from sanderling.world.text import STOP_WORDS, words
@@ -27,8 +28,7 @@ class Kind(StrEnum):
     CODE = "code"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """Something in a statement that can be checked."""
 
     kind: Kind
@@ -49,6 +49,11 @@ class Item:
     def ends(self) -> tuple[int, int]:
         """Places of its first word and its last one."""
         return self.at, max(self.until - 1, self.at)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the number is a share of something."""
+        return self.number is not None and self.number.unit is not None and self.number.unit.kind == "share"
 
     @property
     def is_year(self) -> bool:
@@ -112,6 +117,7 @@ _CODE = re.compile(
     r"|(?<!\.)(?:[A-Za-z_]\w+\.)+[A-Za-z_]\w+(?:\(\))?|\w+\(\)|[a-z]+[A-Z]\w*|\w*_\w+|--?[A-Za-z][\w-]*|[a-z]+\d\w*)"
 )
 _NAME = re.compile(r"(?<![\w'’.-])[A-ZÀ-ÖØ-Þ][\w’'-]*(?!:\s)(?![\w’'-])")
+_POSSESSIVE = re.compile(r"['’]s?$")
 _ROUND = re.compile(r"\b(?:tens|dozens|hundreds|thousands|millions|billions)\b", re.IGNORECASE)
 _MONTH_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), start=1)}
@@ -159,7 +165,7 @@ def items_of(text: str) -> Iterator[tuple[Item, int, int]]:
     for found in _ROUND.finditer(left):
         yield Item(Kind.NAME, found[0], found[0].lower()), found.start(), found.end()
     for found in _NAME.finditer(left):
-        name = re.sub(r"['’]s?$", "", found[0])
+        name = _POSSESSIVE.sub("", found[0])
         lowered = name.lower()
         is_unit = any(number.start <= found.start() < number.end for number in numbers)
         if len(name) > 1 and lowered not in _NO_NAMES and not is_unit:
@@ -345,3 +351,45 @@ def comparable(one: Item, other: Item) -> bool:
     if one.number is not None and other.number is not None and (one.number.unit or other.number.unit):
         return bool(one.number.unit and other.number.unit and one.number.unit.kind == other.number.unit.kind)
     return one.is_year == other.is_year
+
+
+_MOST_ADDED = 8  # numbers of which one may be the difference or sum of others
+_CUES = {
+    "difference": r"more|less|fewer|lower|higher|up|down|rose|risen|fell|fallen|grew|grown|dropped|increased?|decreased?|by|not"
+    r"|raised?|reduced|difference|longer|shorter|later|earlier|extra|above|below|still|left|remain\w*|other|rest|older|younger"
+    r"|apart|short",
+    "sum": "total|together|altogether|combined|sum|in all|overall|both|whole",
+    "year": r"twelve months|12 months|(?:a|per|each|every) year|yearly|annual\w*",
+}
+_CUE = {name: re.compile(rf"\b(?:{said})\b", re.IGNORECASE) for name, said in _CUES.items()}
+
+
+def cues_in(text: str) -> set[str]:
+    """In which ways the numbers of a text may follow from others: as a difference, a sum, or for twelve months."""
+    return {name for name, cue in _CUE.items() if cue.search(text)}
+
+
+def may_follow(item: Item, cues: Collection[str]) -> bool:
+    """Whether a number may be one that follows from others; a share is, without any cue."""
+    return item.number is not None and not item.is_year and (bool(cues) or item.is_share)
+
+
+def follows(item: Item, cues: Collection[str], numbers: Sequence[tuple[Item, float]]) -> bool:
+    """Whether a number follows from some others, each with its value in the base unit."""
+    if item.number is None or not numbers or len(numbers) > _MOST_ADDED:
+        return False
+    values = [value for one, value in numbers if comparable(item, one) and not one.is_year]
+    made: list[float] = []
+    if "difference" in cues:
+        made += (abs(one - other) for one, other in combinations(values, 2) if one != other)
+    if "sum" in cues and len(values) > 1:
+        made.append(sum(values))
+    if "year" in cues:
+        made += (12 * one for one in values)
+    if item.is_share:
+        pairs = ((one[1], other[1]) for one, other in permutations(numbers, 2) if comparable(one[0], other[0]))
+        shares = [one / other for one, other in pairs if other not in (0, one)]
+        made += (*shares, *(abs(share - 1) for share in shares))
+    asked, (below, above) = float(item.number.base), map(float, item.near)
+    margin = abs(asked) * _ROUNDING
+    return any(asked * (1 - below) - margin <= one <= asked * (1 + above) + margin for one in made)

@@ -116,6 +116,8 @@ _JOINING = re.compile(r"[\s,]*(?:and\s+)?")
 
 def quantities(text: str) -> list[Quantity]:
     """All quantities of a text in order, compound ones as one; what brackets say again in another unit is left out."""
+    if _BEGINS.search(text) is None:
+        return []
     text = _RAISED_DASH.sub("-", text[:_LONGEST_TEXT].translate(_DASHES))
     text = _OWED.sub(r"\2\1", text)  # -$5 is $-5: every place stays where it was
     found: list[Quantity] = []

@@ -12,10 +12,21 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from itertools import accumulate, combinations, islice, pairwise, permutations
+from itertools import accumulate, islice, pairwise
 from operator import or_
 
-from sanderling.judge.items import Item, Kind, amounts_of, comparable, first_letters, is_initials, named, spans_of
+from sanderling.judge.items import (
+    Item,
+    Kind,
+    amounts_of,
+    cues_in,
+    first_letters,
+    follows,
+    is_initials,
+    may_follow,
+    named,
+    spans_of,
+)
 from sanderling.judge.statements import Statement, holds, is_label, statements_of, stem, take_apart, with_names
 from sanderling.world.text import WORD, plain, words
 
@@ -29,7 +40,6 @@ class Above:
     lead: str  # the term that the passage explains, in lower case
     lowered: str  # these, the headings above, and a term at the end of the passage before
     letters: str  # the first of each word of these
-    terms: frozenset[str]
     subjects: frozenset[str]  # names that the page begins with or has again and again: what "she" and "the company" are
 
     def has(self, item: Item) -> bool:
@@ -143,7 +153,7 @@ def shelve(passages: tuple[str, ...], titles: tuple[str, ...]) -> Shelf:
             ahead[other.name].add(one.name)
             behind[one.name].add(other.name)
     for passage, one in enumerate(above):
-        for term in one.terms:
+        for term in set(map(stem, words(one.lowered))):
             over[term].append(passage)
         for name in one.subjects:
             about[name].append(passage)
@@ -186,23 +196,14 @@ def _above(passages: Sequence[str], titles: Sequence[str], read: Sequence[Sequen
         lines = [title, *headings, lead, before if is_label(before) else ""]
         lowered = plain("\n".join(lines)).lower()
         shown = plain(title).lower()
-        said = words(lowered)
-        terms = frozenset(map(stem, said))
-        yield Above(shown.partition("\n")[0], shown, plain(lead).lower(), lowered, first_letters(said), terms, subjects)
+        name, letters = shown.partition("\n")[0], first_letters(words(lowered))
+        yield Above(name, shown, plain(lead).lower(), lowered, letters, subjects)
 
 
 WINDOW = 3  # statements
 CONTEXT, LONGER = 0.7, 0.04  # what a word counts that stands above the passage; off for each further statement
 _ROUNDING = 1e-9
 _BEGINNING, _OFTEN = 5, 6
-_MOST_ADDED = 8  # numbers of which one may be the difference or sum of two
-_DIFFERENCE = re.compile(
-    r"\b(?:more|less|fewer|lower|higher|up|down|rose|risen|fell|fallen|grew|grown|dropped|increased?|decreased?|raised?|reduced|by"
-    r"|difference|longer|shorter|later|earlier|extra|above|below|still|left|remain\w*|other|rest|older|younger|not|apart|short)\b",
-    re.IGNORECASE,
-)
-SUM = re.compile(r"\b(?:total|together|altogether|combined|sum|in all|overall|both|whole)\b", re.IGNORECASE)
-_TWELVE = re.compile(r"\b(?:twelve months|12 months|(?:a|per|each|every) year|yearly|annual\w*)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ class Window:
 def claim_of(text: str, shelf: Shelf) -> Claim:
     """A sentence by its units, each weighted by how rare it is in the passages."""
     said = with_names(take_apart(text), shelf.names)
-    dated = (replace(item, undated=item.date[1] > 0 and str(item.date[0]) in shelf.places) for item in said.items)
+    dated = (item._replace(undated=item.date[1] > 0 and str(item.date[0]) in shelf.places) for item in said.items)
     said = replace(said, items=tuple(dated))
     names = [shelf.rarity.get(stem(item.name), shelf.most) if item.kind is Kind.NAME else shelf.most for item in said.items]
     content = tuple(sorted(said.content))
@@ -258,39 +259,41 @@ class Search:
         items, least = claim.said.items, len(claim.said.items)
         self._needed = (1 << least) - 1
         self._names = self._mask(item.name != "" for item in items)
-        self._cues = [cue for cue in (_DIFFERENCE, SUM, _TWELVE) if cue.search(claim.text)]
-        self._follows = self._mask(_may_follow(item, self._cues) for item in items)
+        self._cues = cues_in(claim.text)
+        self._follows = self._mask(may_follow(item, self._cues) for item in items)
         self._weights: dict[int, float] = {}
         self._windows: dict[int, list[Window]] = {}
-        self._masks: dict[int, int] = defaultdict(int)  # by statements
+        self._masks = defaultdict[int, int](int)  # by statements
+        self._above, self._led = defaultdict[int, int](int), defaultdict[int, int](int)  # by passages, as in `Window`
         for place, word in enumerate(claim.words, start=least):
             for at in shelf.places.get(word, ()):
                 self._masks[at] |= 1 << place
-        for place, item in enumerate(items):
-            for at in shelf.where(item):
-                if holds(shelf.statements[at], item):
-                    self._masks[at] |= 1 << place
-        for place, granting in _granted(claim, shelf):
-            self._masks.update({at: here | 1 << place for at, here in self._masks.items() if here >> granting & 1})
-        found: dict[int, int] = defaultdict(int)  # units by passages
-        for at, here in self._masks.items():
-            found[shelf.owners[at]] |= here
-        self._above: dict[int, int] = defaultdict(int)  # and units above them, and in the term that they explain
-        self._led: dict[int, int] = defaultdict(int)
-        for place, word in enumerate(claim.words, start=least):
             for passage in shelf.over.get(word, ()):
                 self._above[passage] |= 1 << place
         for place, item in enumerate(items):
-            for passage in found.keys() & shelf.under(item):
-                if shelf.above[passage].has(item):
-                    self._above[passage] |= 1 << place
-                    self._led[passage] |= (item.name != "" and named(item, shelf.above[passage].lead)) << place
-        self._units = {passage: here | (passage in shelf.counting and self._follows) for passage, here in found.items()}
-        self._ranked = sorted(((self._bound(passage), passage) for passage in found), key=lambda one: -one[0])
+            for at in shelf.where(item):
+                self._masks[at] |= holds(shelf.statements[at], item) << place
+        for place, granting in _granted(claim, shelf):
+            self._masks.update({at: here | 1 << place for at, here in self._masks.items() if here >> granting & 1})
+        self._units = defaultdict[int, int](int)  # that may be in a passage
+        for at, here in self._masks.items():
+            if here:
+                self._units[shelf.owners[at]] |= here | (shelf.owners[at] in shelf.counting and self._follows)
+        for place, item in enumerate(items):
+            for passage in self._units.keys() & shelf.under(item):
+                above = shelf.above[passage]
+                self._above[passage] |= above.has(item) << place
+                self._led[passage] |= (item.name != "" and named(item, above.lead)) << place
+        self._every = {  # and above it, or right before it
+            passage: here | self._above[passage] | self._masks.get(shelf.begins[passage] - 1, 0) & self._names
+            for passage, here in self._units.items()
+        }
+        bounds = ((self._bound(passage), passage) for passage in self._units)
+        self._ranked = sorted(bounds, key=lambda one: -one[0])
 
     @staticmethod
     def _mask(flags: Iterable[bool]) -> int:
-        return sum(1 << place for place, flag in enumerate(flags) if flag)
+        return sum(flag << place for place, flag in enumerate(flags))
 
     def weight(self, units: int) -> float:
         """What the units weigh together, of 1."""
@@ -298,14 +301,10 @@ class Search:
             self._weights[units] = sum(weight for place, weight in enumerate(self.claim.weights) if units >> place & 1)
         return self._weights[units]
 
-    def _before(self, passage: int) -> int:
-        """The names right before a passage."""
-        return self._masks.get(self._shelf.begins[passage] - 1, 0) & self._names
-
     def _bound(self, passage: int) -> float:
         """The most that any window of a passage can have."""
         here = self._units[passage]
-        return self.weight(here) + CONTEXT * self.weight((self._above[passage] | self._before(passage)) & ~here) + _ROUNDING
+        return self.weight(here) + CONTEXT * self.weight(self._every[passage] & ~here) + _ROUNDING
 
     def best(self, allowed: Collection[int], enough: float) -> list[Window]:
         """The best window with all items, or else the best one; then the best statement with all items.
@@ -318,7 +317,7 @@ class Search:
         for bound, passage in ranked:
             if bound < min(top, max(alone, enough)):
                 break
-            if (self._units[passage] | self._above[passage] | self._before(passage)) & self._needed == self._needed:
+            if self._every[passage] & self._needed == self._needed:
                 whole = [one for one in self.windows(passage) if (one.here | one.above) & self._needed == self._needed]
                 top = max([top, *(one.score for one in whole)])
                 alone = max([alone, *(one.score for one in whole if one.size == 1)])
@@ -337,40 +336,34 @@ class Search:
         for bound, passage in self._ranked:
             if bound <= least:
                 break
-            if self.weight(self._units[passage] & ~without) > least:
-                yield from (
-                    one for one in self.windows(passage) if self.weight(one.here & ~without) - LONGER * (one.size - 1) > least
-                )
+            for one in self.windows(passage) if self.weight(self._units[passage] & ~without) > least else ():
+                if self.weight(one.here & ~without) - LONGER * (one.size - 1) > least:
+                    yield one
 
     def windows(self, passage: int) -> list[Window]:
         """All runs of statements of a passage in which something of the claim is; a table row stands alone."""
-        if passage not in self._windows:
-            self._windows[passage] = list(self._runs(passage))
-        return self._windows[passage]
-
-    def _runs(self, passage: int) -> Iterator[Window]:
-        claim, shelf, masks = self.claim, self._shelf, self._masks
-        begin, end = shelf.begins[passage], shelf.begins[passage + 1]
+        if passage in self._windows:
+            return self._windows[passage]
+        found = self._windows[passage] = list[Window]()
+        shelf, masks, begin, end = self._shelf, self._masks, *self._shelf.begins[passage : passage + 2]
         for first in range(begin, end):
-            one, here = shelf.statements[first], 0
-            numbers: list[tuple[Item, float]] = []
-            before = range(max(first - 2, begin), first) if first > begin else range(max(first - 1, 0), first)
-            ahead = [masks.get(at, 0) & self._names for at in before]
-            introduced = _introduced(claim, one.under) if one.under and masks.get(first) else 0
+            one, here, numbers = shelf.statements[first], 0, list[tuple[Item, float]]()
+            introduced = _introduced(self.claim, one.under) if one.under and masks.get(first) else 0
+            ahead = [masks.get(at, 0) & self._names for at in range(max(first - 2, min(begin, first - 1)), first)]
             context = reduce(or_, ahead, self._above[passage] | introduced)
             for last in range(first, min(first + WINDOW, end)):
                 if last > first and (one.is_row or shelf.statements[last].is_row or shelf.statements[last].is_entry):
                     break
                 here |= masks.get(last, 0)
                 numbers += shelf.numbers.get(last, ())
-                for place, item in enumerate(claim.said.items) if self._follows & ~here else ():
-                    if self._follows & ~here & 1 << place and _follows(item, self._cues, numbers):
+                for place, item in enumerate(self.claim.said.items) if self._follows & ~here else ():
+                    if self._follows & ~here & 1 << place and follows(item, self._cues, numbers):
                         here |= 1 << place
-                score = self.weight(here) + CONTEXT * self.weight(context & ~here) - LONGER * (last - first)
                 if here:
-                    yield Window(
-                        passage, first, last - first + 1, here, context & ~here, self._led[passage] | introduced, score
-                    )
+                    above, led, size = context & ~here, self._led[passage] | introduced, last - first + 1
+                    score = self.weight(here) + CONTEXT * self.weight(above) - LONGER * (size - 1)
+                    found.append(Window(passage, first, size, here, above, led, score))
+        return found
 
 
 @lru_cache(maxsize=8)
@@ -385,36 +378,6 @@ def _introduced(claim: Claim, under: Statement) -> int:
     found = sum(1 << place for place, item in enumerate(claim.said.items) if introduces and holds(under, item))
     words = enumerate(claim.words, start=len(claim.said.items))
     return found | sum(1 << place for place, word in words if word in under.terms)
-
-
-def _may_follow(item: Item, cues: Collection[re.Pattern[str]]) -> bool:
-    """Whether a number may be one that follows from others."""
-    return item.number is not None and not item.is_year and (bool(cues) or _is_share(item))
-
-
-def _is_share(item: Item) -> bool:
-    return item.number is not None and item.number.unit is not None and item.number.unit.kind == "share"
-
-
-def _follows(item: Item, cues: Collection[re.Pattern[str]], numbers: Sequence[tuple[Item, float]]) -> bool:
-    """Whether a number of the claim follows from those of a few statements, or for twelve months from one of them."""
-    if item.number is None or not numbers or len(numbers) > _MOST_ADDED:
-        return False
-    values = [value for one, value in numbers if comparable(item, one) and not one.is_year]
-    made: list[float] = []
-    if _DIFFERENCE in cues:
-        made += (abs(one - other) for one, other in combinations(values, 2) if one != other)
-    if SUM in cues and len(values) > 1:
-        made.append(sum(values))
-    if _TWELVE in cues:
-        made += (12 * one for one in values)
-    if _is_share(item):
-        pairs = ((one[1], other[1]) for one, other in permutations(numbers, 2) if comparable(one[0], other[0]))
-        shares = [one / other for one, other in pairs if other not in (0, one)]
-        made += (*shares, *(abs(share - 1) for share in shares))
-    asked, (below, above) = float(item.number.base), map(float, item.near)
-    slack = abs(asked) * _ROUNDING
-    return any(asked * (1 - below) - slack <= one <= asked * (1 + above) + slack for one in made)
 
 
 def _granted(claim: Claim, shelf: Shelf) -> Iterator[tuple[int, int]]:

@@ -63,6 +63,7 @@ def stem(word: str) -> str:
 
 _STOP = frozenset(map(stem, [*STOP_WORDS, *_LIGHT.split(), *HONORIFICS])) | STOP_WORDS
 NEGATIONS = frozenset(map(stem, _DENYING.partition("|hardly")[0].split("|"))) | {"t", "rath", "instead"}  # t: of "isn't"
+_EMPTY = _STOP | NEGATIONS
 _OPPOSITES = """
 increase decrease,rise fall,more less,more fewer,before after,minimum maximum,least most,enable disable,enabled disabled,
 first last,true false,required optional,allow forbid,allowed forbidden,above below,higher lower,larger smaller,
@@ -78,7 +79,7 @@ for _pair in _OPPOSITES.split(","):
     OPPOSITE.setdefault(_other, set()).add(_one)
 _NOBODY = ("nothing", "nobody", "none")
 _NEGATED_WORDS = 2  # that a negation reaches
-_NEGATION = re.compile(rf"\b(?:{_DENYING})\b|n['’]t\b", re.IGNORECASE)
+_NEGATION = re.compile(rf"\b(?=[nwcuhri])(?:{_DENYING})\b|n['’]t\b", re.IGNORECASE)
 _BREAK = re.compile(r"[.,;:!?()|]")
 _COMPARED = re.compile(
     r"\W*(?:[\w-]+\s+){0,5}(?:more|less|fewer|later|longer|earlier|larger|greater|higher|smaller)\s+than\b", re.IGNORECASE
@@ -129,26 +130,22 @@ def take_apart(text: str) -> Statement:
         is_listed = last is not None and last.kind is item.kind and bool(_BETWEEN.fullmatch(gap))
         new = -1 if item.opens else len(items)
         group, row = last.group if last and is_next else new, last.row if last and is_listed else new
-        last, before = replace(item, at=at, until=after, group=group, row=row), end
+        last, before = item._replace(at=at, until=after, group=group, row=row), end
         if item.opens:
             openings.append(last)
         else:
             items.append(last)
             taken.update(range(at, after))
-    content = {
-        term
-        for place, term in enumerate(terms)
-        if place not in taken and len(term) > 1 and not term.isdigit() and term not in _STOP and term not in NEGATIONS
-    }
+    content = {term for place, term in enumerate(terms) if place not in taken} - _EMPTY
     negated = _negated(read, starts, terms)
-    affirmed = {term for place, term in enumerate(terms) if place not in negated}
+    affirmed = {term for place, term in enumerate(terms) if place not in negated} if negated else terms
     return Statement(
         text,
         read.lower(),
         first_letters(said),
         terms,
         *_laid(read, starts, ends),
-        frozenset(content),
+        frozenset(term for term in content if len(term) > 1 and not term.isdigit()),
         tuple(items),
         frozenset(terms[place] for place in negated),
         frozenset(affirmed),

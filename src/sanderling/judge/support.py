@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from sanderling.judge.bindings import altered, claimed, displaced, misjoined, misplaced, nearly_same
-from sanderling.judge.items import Item, Kind, comparable, named
-from sanderling.judge.shelf import CONTEXT, SUM, WINDOW, Claim, Search, Shelf, Window, claim_of, search_for, shelve
+from sanderling.judge.items import Item, Kind, comparable, cues_in, named
+from sanderling.judge.shelf import CONTEXT, WINDOW, Claim, Search, Shelf, Window, claim_of, search_for, shelve
 from sanderling.judge.statements import (
     NEGATIONS,
     OPPOSITE,
@@ -134,7 +134,7 @@ def _verdict(search: Search, best: Window, shelf: Shelf) -> Finding:
         lacking = list(_replaced(search, best, shelf))
         lacking += [item for item in claim.said.items if displaced(item, claim, best, shelf) or misplaced(item, claim, said)]
         lacking += misjoined(claim, shelf)
-        is_sum = SUM.search(claim.text) is not None
+        is_sum = "sum" in cues_in(claim.text)
         changed = altered(claim.said, said)
         lacking += [one for one in changed if not (is_sum and one.number and not any(holds(other, one) for other in said))]
     enough = best.score >= (_BARE if not claim.said.items else _ENOUGH if best.size == 1 else _SPREAD)
