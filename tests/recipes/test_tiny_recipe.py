@@ -61,7 +61,7 @@ steps = 3
 questions_per_step = 2
 group_size = 2
 save_every = 1
-trainer = { temperature = 0.6, lr = 2e-4, entropy = true }
+trainer = { temperature = 1.0, lr = 2e-4, entropy = true }
 [variants.igpo]
 label = "RL with IGPO"
 note = "with information gain"

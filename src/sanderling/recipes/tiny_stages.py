@@ -8,6 +8,7 @@ held-out worlds.
 import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
@@ -29,6 +30,7 @@ from sanderling.merge.run import merge, require_mergekit
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.recipes import tiny
 from sanderling.recipes.tiny import TinyConfig, TinyRun
+from sanderling.rl.config import RolloutConfig
 from sanderling.rl.rollouts import Actor
 from sanderling.runs.progress import Report, machine
 from sanderling.runs.stages import Stage, StageRecord, run_stages
@@ -178,15 +180,17 @@ def reinforce_rank(rank: int, size: int, meeting: Path, run: TinyRun, start: str
     from sanderling.train.team import join_team
 
     settings, out = run.config.rl_of(variant), run.root / rl_stage(variant)
-    encoding = Encoding(load_tokenizer(run.base), run.profile)
-    questions = run.rl_questions(variant)
+    # Sampled as trained, which may be more boldly than models are measured.
+    profile = RolloutConfig(temperature=settings.trainer.temperature).applied(run.profile)
+    encoding, questions = Encoding(load_tokenizer(run.base), profile), run.rl_questions(variant)
 
     with join_team(rank, size, meeting) as team, Journal(out, across_versions=True, rank=rank, locked=True) as journal:
 
         def connect(model: Any) -> Actor:
             """The actor of a model; it samples all turns of its rollouts together."""
             policy = TransformersPolicy(model, encoding.tokenizer, name="rl", max_batch=settings.under_way(size))
-            return acting(run.agent(policy, *run.training), InPlace(policy), journal, settings.seed)
+            agent = replace(run.agent(policy, *run.training), profile=profile)
+            return acting(agent, InPlace(policy), journal, settings.seed)
 
         asyncio.run(run_rl(settings, questions, connect, encoding, run.model(start), out, team=team))
 
