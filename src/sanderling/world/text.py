@@ -50,15 +50,15 @@ these they this those to up was we were what when where which while who whom who
 """
 STOP_WORDS = frozenset([*_STOP_TEXT.split(), "thi"])  # as they are written and as terms
 _STOP_CJK = frozenset("的了是在和与及のはがをに")
-_ADDRESS = r"\(((?:[^()\s]|\([^()\s]*\))*)(?:\s+\"[^\"]*\")?\)"
-_IMAGE = re.compile(rf"!\[([^\[\]]*)\]{_ADDRESS}")
-_LINK = re.compile(rf"\[(?:(?<![\w)\]]\[)|(?=[^\[\]]*\]\((?:[A-Za-z]+:|[/#])))([^\[\]]*)\]{_ADDRESS}")
+_ADDRESS = r"\(((?:[^()\s]++|\([^()\s]*+\))*+)(?:\s+\"[^\"]*\")?\)"
+_IMAGE = re.compile(rf"!\[([^\[\]]*+)\]{_ADDRESS}")
+_LINK = re.compile(rf"\[(?:(?<![\w)\]]\[)|(?=[^\[\]]*+\]\((?:[A-Za-z]+:|[/#])))([^\[\]]*+)\]{_ADDRESS}")
 """A link; ``table[key](item)`` is code, unless what is in the parentheses is a whole address."""
 _OPENS = r"[\s(.。！？」』]"
 _TWO, _THREE = "Mr|Ms|Dr|St|No|pp|ed|Ed|Jr|Sr|vs|cf|ca|Bd", "Mrs|vol|Vol|geb"
 _NOT_ABBREVIATED = rf"(?<!{_OPENS}[^\W\d_]\.)(?<!{_OPENS}(?:{_TWO})\.)(?<!{_OPENS}(?:{_THREE})\.)(?<!{_OPENS}Prof\.)"
 _SENTENCE_END = re.compile(
-    rf"[.!?。！？](?:(?<=[.!?]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
+    rf"[.!?。！？](?:(?<=[.!?])(?=[\"')\]»”’\s]){_NOT_ABBREVIATED}[\"')\]»”’]*\s+(?=[^a-z\s])|(?<=[。！？])[。！？]*[」』”’）]*\s*)"
 )
 _UNUSUAL = re.compile(r"[^\x20-\x7e\n\r\t\f\v\x80-\x9f]")
 _NOISE = ("Cc", "Cn", "Co", "Cs")
@@ -268,8 +268,11 @@ class Flow(NamedTuple):
 
 def flow(text: str, *, signs_only: bool = False) -> Flow:
     """Lay out a text in one line; ``signs_only``: all that it has beyond ASCII are signs."""
-    lines = [line if line.isprintable() and "  " not in line else " ".join(line.split()) for line in plain(text).splitlines()]
-    lines = [line for line in map(str.strip, lines) if line]
+    lines = [
+        spaced
+        for line in plain(text).splitlines()
+        if (spaced := line.strip() if line.isprintable() and "  " not in line else " ".join(line.split()))
+    ]
     joined = " ".join(lines)
     within: list[int] = []  # lines, where a sentence begins
     if not joined.isascii() and any(sign in joined for sign in _ENDS_WITHOUT_SPACE):
@@ -277,7 +280,7 @@ def flow(text: str, *, signs_only: bool = False) -> Flow:
         joined = " ".join(lines)
     else:
         within = [match.end() - 1 for match in _SENTENCE_END.finditer(" " + joined)]
-    begins = [*accumulate((len(line) + 1 for line in lines[:-1]), initial=0), *within]
+    begins = [*accumulate([len(line) + 1 for line in lines[:-1]], initial=0), *within]
     if signs_only or joined.isascii():
         found = f" {joined} ".encode("ascii", "replace").translate(_WORD_BYTES)
         borders = _borders(np.frombuffer(found, dtype=np.uint8) != _SPACE).tolist()
