@@ -133,18 +133,21 @@ def _best_place(page: Source, units: Mapping[str, int], size: int) -> tuple[int,
             heaviest = max(heaviest, units[term])
     found.sort()
     if rest:
-        windows = [*_windows(found, units, size, [place for place, _ in found])]
-        least = max(windows)[0] - left
-        found = _near(page, rest, found, [begin for worth, begin, _, _ in windows if worth >= least], size)
+        places = [place for place, _ in found]
+        if len(found) > _MANY:
+            windows = [*_windows(found, units, size, places)]
+            least = max(windows)[0] - left
+            places = [begin for worth, begin, _, _ in windows if worth >= least]
+        found = _near(page, rest, found, places, size)
     return _best(_windows(found, units, size, [place for place, _ in found]))[2:]
 
 
 def _on_page(page: Source, letters: NDArray[np.uint8], term: str) -> list[Match]:
     """The matches of an ASCII term on a page: where its rarest letters stand as they should, the word is looked at."""
-    begins, forms = _forms(term)
-    length, longest, words, table = len(begins) - 1, len(forms[-1]) - 1, page.words, page.table
+    words, table = page.words, page.table
+    length, longest, forms, rarest = _sought(term)
     last = max(len(letters) - length, 0) + 1
-    (at, letter), *more = _rarest(term)
+    (at, letter), *more = rarest
     hits = letters[at : at + last] == letter
     for at, letter in more:
         hits &= letters[at : at + last] == letter
@@ -171,9 +174,9 @@ def _near(page: Source, terms: Collection[str], found: list[Match], places: Sequ
     for at, term in _matches(joined, terms):
         stretch = bisect_right(begins, at) - 1
         near.append((starts[stretch] + at - begins[stretch], term))
-    near = _outside(page, near) + [match for match in found if match[0] < ends[bisect_right(starts, match[0]) - 1]]
-    near.sort()
-    return near
+    if len(places) < len(found):
+        found = [match for match in found if match[0] < ends[bisect_right(starts, match[0]) - 1]]
+    return sorted(found + _outside(page, near))
 
 
 def _shown(page: Listed, text: bytes, start: int, end: int) -> str:
@@ -243,11 +246,12 @@ def _forms(term: str) -> tuple[bytes, tuple[bytes, ...]]:
 
 
 @lru_cache(maxsize=10_000)
-def _rarest(term: str) -> list[tuple[int, np.uint8]]:
-    """The rarest letters of how the words begin that have an ASCII term, with their places."""
-    begins = _forms(term)[0][1:]
-    places = sorted(range(len(begins)), key=lambda at: _COMMON.find(chr(begins[at])), reverse=True)
-    return [(at, np.uint8(begins[at])) for at in places[:_RAREST]]
+def _sought(term: str) -> tuple[int, int, tuple[bytes, ...], list[tuple[int, np.uint8]]]:
+    """How long the beginning and the whole of the words with an ASCII term are, these words, and the rarest letters."""
+    begins, forms = _forms(term)
+    letters = begins[1:]
+    places = sorted(range(len(letters)), key=lambda at: _COMMON.find(chr(letters[at])), reverse=True)
+    return len(letters), len(forms[-1]) - 1, forms, [(at, np.uint8(letters[at])) for at in places[:_RAREST]]
 
 
 def _outside(page: Source, matches: list[Match]) -> list[Match]:
