@@ -1,6 +1,7 @@
 """What passages are for a sentence: properties that hold for any wording, and the mechanisms one by one."""
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -423,3 +424,19 @@ def test_a_speaker_who_is_named_far_from_a_quotation_did_not_say_it():
     page = ['"I should only get it oily," she said.', *["Mina Stroud flew on."] * 14, "Hugo Lindqvist built engines."]
     assert verdict('Mina Stroud remarked: "I should only get it oily."', *page) is Support.SUPPORTED
     assert verdict('Hugo Lindqvist remarked: "I should only get it oily."', *page) is not Support.SUPPORTED
+
+
+def test_passages_are_taken_apart_once_and_a_sentence_looks_only_at_those_that_can_support_it():
+    page = [f"The year {1000 + n} saw harbour {n} of Velm open. It had {n} workers and {n + 7} ships." for n in range(1_000)]
+    spent = [time.process_time()]
+    for n in range(400, 425):
+        assert support(f"Harbour {n} of Velm was opened in the year {1000 + n}.", page).passage == n
+        spent.append(time.process_time())
+    assert spent[-1] - spent[1] < spent[1] - spent[0]
+
+
+def test_a_sentence_with_very_many_numbers_is_checked_in_some_seconds():
+    said = " ".join(f"word{n}x is {n}" for n in range(300))
+    began = time.process_time()
+    assert verdict(said, said) is Support.SUPPORTED
+    assert time.process_time() - began < 10

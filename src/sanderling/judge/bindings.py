@@ -6,7 +6,7 @@ the maker of the other unit. So what stands nearer to a word, or in the named co
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import combinations
@@ -42,8 +42,8 @@ class _Around:
     anchors: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
-def _around(together: Sequence[Item], claim: Claim, said: Sequence[Statement], shelf: Shelf) -> _Around:
-    """The places around an item; ``together``: it and the names that belong to it."""
+def _around(together: Sequence[Item], claim: Claim, said: Sequence[Statement], strange: Collection[int]) -> _Around:
+    """The places around an item; ``together``: it and the names that belong to it; ``strange``: items not in the claim."""
     own = {stem(one.name) for one in together}
     found = _Around()
     begin = 0
@@ -58,19 +58,25 @@ def _around(together: Sequence[Item], claim: Claim, said: Sequence[Statement], s
             if item.row in rows:
                 found.mine += [begin + one.spots[place] for place in item.ends]
                 found.next_to_mine |= beside(one, item) - own
-            elif comparable(together[0], item) and not claimed(item, claim.said) and shelf.knows(item):
+            elif id(item) in strange and comparable(together[0], item):
                 found.others += [begin + one.spots[place] for place in item.ends]
                 found.next_to_others |= beside(one, item)
         begin += one.spots[-1] + _APART
     return found
 
 
-def displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
-    """Whether the word beside which the claim has the item stands nearer to something else of its kind here.
+def displaced(claim: Claim, best: Window, shelf: Shelf) -> list[Item]:
+    """Items of the claim that stand beside a word that stands nearer to something else of their kind here.
 
     What begins the sentence and a statement is their subject, which may be far from any word; so may what the page or the
     passage is about, which need not stand here at all.
     """
+    said = best.statements(shelf)
+    strange = {id(one) for each in said for one in each.items if shelf.knows(one) and not claimed(one, claim.said)}
+    return [item for item in claim.said.items if _is_displaced(item, claim, best, shelf, strange)]
+
+
+def _is_displaced(item: Item, claim: Claim, best: Window, shelf: Shelf, strange: Collection[int]) -> bool:
     said, subject = best.statements(shelf), claim.said.items[0]
     governed = [found for one in said if (found := _governed(item, claim.said, one)) is not None]
     if governed:
@@ -78,7 +84,7 @@ def displaced(item: Item, claim: Claim, best: Window, shelf: Shelf) -> bool:
     if any(_columns(claim.said, one) for one in said):
         return False  # the columns tell
     together = [one for one in claim.said.items if one.group == item.group and one.kind is item.kind]
-    around = _around(together, claim, said, shelf)
+    around = _around(together, claim, said, strange)
     if not around.others:
         return False
     if not around.mine:

@@ -132,7 +132,8 @@ def _verdict(search: Search, best: Window, shelf: Shelf) -> Finding:
     is_whole = not lacking
     if is_whole:
         lacking = list(_replaced(search, best, shelf))
-        lacking += [item for item in claim.said.items if displaced(item, claim, best, shelf) or misplaced(item, claim, said)]
+        lacking += displaced(claim, best, shelf)
+        lacking += [item for item in claim.said.items if misplaced(item, claim, said)]
         lacking += misjoined(claim, shelf)
         is_sum = "sum" in cues_in(claim.text)
         changed = altered(claim.said, said)
@@ -219,21 +220,17 @@ def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf:
         runs = ((first, size) for size in range(1, WINDOW + 1) for first in range(len(found) - size + 1))
         first, size = next((run for run in runs if _stands(quotes[0], _text(found[run[0] : sum(run)]))), (0, len(found)))
         said, near = found[first : first + size], found[max(first - 1, 0) : first + size + 1]
-        around = "\n".join([*passages[max(passage - _SPEAKER, 0) : passage + 2], shelf.above[passage].lowered]).lower()
+        above = shelf.above[passage]
+        around = "\n".join([*passages[max(passage - _SPEAKER, 0) : passage + 2], above.lowered]).lower()
         others = [one for statement in said for one in (*statement.items, *_subjects(statement, shelf))]
-        others = [one for one in others if not claimed(one, claim.said)]
-        others = [one for one in others if not any(one.shown in quote for quote in quotes)]
+        others = [one for one in others if not claimed(one, claim.said) and not any(one.shown in quote for quote in quotes)]
         lost: list[str] = []
         for item in (*claim.said.items, *_subjects(claim.said, shelf)):
-            if item.name and named(item, shelf.above[passage].title):
-                continue
-            if (
-                item.name
-                and not any(comparable(item, one) for one in others)
-                and (named(item, around) or item.name in shelf.above[passage].subjects)
-            ):
-                continue
-            if not any(holds(one, item) for one in (said if item.name else near)):
+            is_near = item.name != "" and (
+                named(item, above.title)
+                or ((named(item, around) or item.name in above.subjects) and not any(comparable(item, one) for one in others))
+            )
+            if not is_near and not any(holds(one, item) for one in (said if item.name else near)):
                 lost.append(item.shown)
         if NEGATIONS.isdisjoint(claim.said.terms):
             lost += [f'"{quote}"' for quote in quotes if _cut_off(quote, said)]
