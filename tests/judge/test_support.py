@@ -193,6 +193,12 @@ def test_names_are_known_by_a_part_and_by_whom_the_page_is_about():
     assert verdict("In July the apprentice Jannis takes over the shop from Rombach.", *talk) is Support.SUPPORTED
 
 
+def test_a_name_right_before_a_statement_is_on_the_same_page():
+    pages = "The painter Otto was taught by Ada Vell.", "Later the miller ran nine mills in Kent, which burned."
+    for titles, expected in ((("Mills", "Mills"), True), (("Painters", "Mills"), False)):
+        assert (support("Ada Vell ran nine mills in Kent.", pages, titles).support is Support.SUPPORTED) is expected
+
+
 def test_names_are_joined_as_there_and_not_exchanged():
     said = "The holder of the patent is Lindqvist Pharma, Uppsala."
     assert verdict("The holder of the patent is Lindqvist Pharma.", said) is Support.SUPPORTED
@@ -279,6 +285,11 @@ def test_a_quotation_is_of_whoever_said_it_though_a_name_alone_opens_the_sentenc
         assert verdict(asked.format("Hanno"), said, also) is Support.PARTLY
     residents = 'A resident wrote "we regret the delay".'
     assert verdict('Residents complained "we regret the delay".', residents, also) is Support.SUPPORTED
+
+
+def test_a_quotation_stands_in_a_passage_that_writes_a_year_in_whatever_way():
+    for year in ("44 B.C.", "44 B.C.E.", "AD 44", "44 CE"):
+        assert verdict(f'The plate says "he died in {year} at Velm".', f"He died in {year} at Velm.") is Support.SUPPORTED
 
 
 def test_a_quotation_of_two_pages_is_judged_by_the_page_of_whom_it_names():

@@ -77,6 +77,10 @@ class Shelf:
         """The statements of a passage."""
         return self.statements[self.begins[passage] : self.begins[passage + 1]]
 
+    def before(self, passage: int) -> int:
+        """The statement right before a passage on its page; -1: there is none."""
+        return self.begins[passage] - 1 if self.is_one_page(passage - 1, passage) else -1
+
     def where(self, item: Item) -> Collection[int]:
         """The statements where an item may be."""
         if not item.name:
@@ -97,9 +101,9 @@ class Shelf:
             return range(len(self.above))
         return {*self.over.get(stem(parts[-1]), ()), *self.about.get(item.name, ())}
 
-    def having(self, said: Sequence[str], but: int) -> set[int]:
-        """The passages that may have all words but so many, by the rarest of them."""
-        rare = sorted(set(map(stem, said)), key=lambda term: len(self.places.get(term, ())))[: but + 1]
+    def having(self, terms: Collection[str], but: int) -> set[int]:
+        """The passages that may have all terms but so many, by the rarest of them."""
+        rare = sorted(set(terms), key=lambda term: len(self.places.get(term, ())))[: but + 1]
         return {self.owners[at] for term in rare for at in self.places.get(term, ())}
 
     def knows(self, item: Item) -> bool:
@@ -285,7 +289,7 @@ class Search:
                 self._above[passage] |= above.has(item) << place
                 self._led[passage] |= (item.name != "" and named(item, above.lead)) << place
         self._every = {  # and above it, or right before it
-            passage: here | self._above[passage] | self._masks.get(shelf.begins[passage] - 1, 0) & self._names
+            passage: here | self._above[passage] | self._masks.get(shelf.before(passage), 0) & self._names
             for passage, here in self._units.items()
         }
         bounds = ((self._bound(passage), passage) for passage in self._units)
@@ -349,7 +353,8 @@ class Search:
         for first in range(begin, end):
             one, here, numbers = shelf.statements[first], 0, list[tuple[Item, float]]()
             introduced = _introduced(self.claim, one.under) if one.under and masks.get(first) else 0
-            ahead = [masks.get(at, 0) & self._names for at in range(max(first - 2, min(begin, first - 1)), first)]
+            near = range(max(first - 2, begin), first) or (shelf.before(passage),)
+            ahead = [masks.get(at, 0) & self._names for at in near]
             context = reduce(or_, ahead, self._above[passage] | introduced)
             for last in range(first, min(first + WINDOW, end)):
                 if last > first and (one.is_row or shelf.statements[last].is_row or shelf.statements[last].is_entry):

@@ -212,7 +212,7 @@ def _lonely(claim: Claim, best: Window) -> bool:
 def _quoted(claim: Claim, quotes: Sequence[str], passages: Sequence[str], shelf: Shelf, allowed: Collection[int]) -> Finding:
     """The verdict on a sentence with quotations: they stand there, and what else it names is not something else there."""
     best = Finding(Support.NOT_FOUND, missing=tuple(f'"{quote}"' for quote in quotes))
-    possible = set.intersection(*(shelf.having(words(quote), _slips(quote)) for quote in quotes))
+    possible = set.intersection(*(shelf.having(take_apart(quote).terms, _slips(quote)) for quote in quotes))
     for passage in (one for one in allowed if one in possible):
         if not all(_stands(quote, passages[passage]) for quote in quotes):
             continue
