@@ -275,6 +275,18 @@ def test_quotations(sentence: str, expected: Support):
     assert verdict(sentence) is expected
 
 
+@pytest.mark.parametrize("marks", ['""', "“”", "„“", "«»", "»«"])
+def test_a_quotation_stands_between_whatever_marks_its_language_has(marks: str):
+    page = "Ada Vell nannte die Stadt im Mai 1803 schön und alt."
+    said, wrong = (f"Ada Vell nannte die Stadt {marks[0]}{words}{marks[1]}." for words in ("schön und alt", "ganz schrecklich"))
+    assert verdict(said, page) is Support.SUPPORTED and verdict(wrong, page) is Support.NOT_FOUND
+
+
+def test_a_mark_of_inches_opens_no_quotation():
+    said = 'The 5" pipe lies in Velm, as “an old map” shows.'
+    assert verdict(said, said) is Support.SUPPORTED and verdict(said.replace("old", "odd"), said) is not Support.SUPPORTED
+
+
 @pytest.mark.parametrize(
     "said", ['Dirk wrote "we regret the delay".', '"We regret the delay," wrote Dirk.', 'Dirk: "we regret the delay".']
 )

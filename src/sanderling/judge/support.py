@@ -65,7 +65,7 @@ _BETTER = 0.06  # by how much another place fits better
 _ALONE = 0.3  # share of the plain words that must stand beside a single item
 _NEGATED = 2  # words from a negation to what it denies
 _LEAST_CLAUSE, _LONELY = 2, 0.34  # words that say something; less than this share of them is hardly anything
-_QUOTE = re.compile(r"[\"“«]([^\"“”«»]{6,}?)[\"”»]")
+_QUOTE = re.compile(r"(?:[\"“„«]|»(?=\w))([^\"“”„«»]{6,}?)(?:[\"”»]|(?<=\S)[“«])")
 _SAID = re.compile(  # in the middle of a quotation: ," she told us, "
     r"[,.]?[\"”]\s[^\"“”]{0,40}\b(?:said|says|told|asked|replied|wrote|added|explained|writes)\b[^\"“”]{0,40}[\"“]"
 )
