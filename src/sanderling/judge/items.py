@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import combinations, pairwise, permutations
 from typing import NamedTuple
 
-from sanderling.judge.numeric import BEFORE_CHRIST, KILOGRAM, Quantity, alike, quantities, same
+from sanderling.judge.numeric import BEFORE_CHRIST, CONVERTED, KILOGRAM, Quantity, alike, quantities, same
 from sanderling.world.text import STOP_WORDS, words
 
 Date = tuple[int, int, int]  # year, month, day; 0 for what is not said
@@ -92,7 +92,7 @@ _NEARBY = tuple(
         ("over|above|more than", 0, 15),
     )
 )
-_CONVERTED, _ROUNDING = 0.01, 1e-9  # most by which a converted number may differ, of it; and by its digits
+_ROUNDING = 1e-9
 _FEW = {"": 1, "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _PARTS = {"half": 2, "halv": 2, "thir": 3, "quar": 4, "fift": 5, "tent": 10}  # by their first letters
 _PART = re.compile(
@@ -269,7 +269,7 @@ def spans_of(item: Item) -> Iterator[tuple[float, float]]:
     number = item.number
     grain = 0.0 if number is None else float(number.grain / 2 * max(number.unit.factor if number.unit else 1, 1))
     for amount in (float(item.date[1]),) if number is None else amounts_of(item):
-        margin = grain + abs(amount) * (_CONVERTED + float(max(item.near))) + _ROUNDING
+        margin = grain + abs(amount) * float(CONVERTED + max(item.near)) + _ROUNDING
         yield amount - margin, amount + margin
 
 

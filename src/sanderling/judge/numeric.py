@@ -340,7 +340,7 @@ _UNCERTAIN = (
 )
 """Pairs of kinds between which people convert, by factors that differ."""
 _DEGREES = {"angle", "temperature"}
-_CONVERTED = Fraction(1, 100)  # most that rounding may move a converted value
+CONVERTED = Fraction(1, 100)  # most that rounding may move a converted value
 
 
 def _same_kind(given: Quantity, wanted: Quantity) -> bool:
@@ -368,7 +368,7 @@ def same(given: Quantity, wanted: Quantity, tolerance: float | None) -> bool | N
         if one != other:
             second = value * other.factor + other.offset
             places = ((given.grain or 1) * one.factor + (wanted.grain or 1) * other.factor) / 2
-            pairs = [(given.value * one.factor + one.offset, second, min(places, abs(second) * _CONVERTED))]
+            pairs = [(given.value * one.factor + one.offset, second, min(places, abs(second) * CONVERTED))]
     return any(
         abs(first - second) <= (most if tolerance is None else abs(second) * Fraction(tolerance))
         for first, second, most in pairs

@@ -21,6 +21,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from sanderling.judge.bindings import altered, claimed, displaced, misjoined, misplaced, nearly_same
 from sanderling.judge.items import Item, Kind, comparable, cues_in, named
@@ -94,7 +95,8 @@ def support(
     shelf = shelve(tuple(passages), tuple(titles))
     allowed = range(len(passages)) if among is None else among
     text = plain(sentence)
-    quotes = tuple(found[1].strip() for found in _QUOTE.finditer(text) if len(found[1].split()) >= _LEAST_QUOTED)
+    found = dict.fromkeys(found[1].strip() for found in _QUOTE.finditer(text))
+    quotes = [quote for quote in found if len(quote.split()) >= _LEAST_QUOTED]
     bare = _QUOTE.sub(lambda found: " " if found[1].strip() in quotes else found[1], text)
     if quotes:
         return _quoted(claim_of(bare, shelf), quotes, passages, shelf, allowed)
@@ -261,16 +263,19 @@ def _slips(quote: str) -> int:
     return max(len(words(quote)) // _WORDS_A_SLIP, 1)
 
 
+@lru_cache(maxsize=64)
+def _read(passage: str) -> tuple[PageText, list[str]]:
+    return PageText(passage), words(passage)
+
+
 def _stands(quote: str, passage: str) -> bool:
     """Whether a quotation is in the passage, whatever its marks and blanks; a slip of the pen is forgiven."""
     wanted, slips = words(quote), _slips(quote)
-    known = set(words(passage))
-    if sum(word not in known for word in wanted) > slips:
+    if len(set(wanted).difference(words(passage))) > slips:
         return False
-    passage = _SAID.sub(" ", passage)
-    found, missed = PageText(passage).stretches(quote.rstrip(" .,;:!?"))
+    page, terms = _read(_SAID.sub(" ", passage))
+    found, missed = page.stretches(quote.rstrip(" .,;:!?"))
     if found and not missed:
         return True
-    terms = words(passage)
     runs = (terms[first : first + len(wanted)] for first in range(len(terms) - len(wanted) + 1))
     return any(slips_between(run, wanted, slips) <= slips for run in runs)
