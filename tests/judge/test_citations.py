@@ -177,6 +177,8 @@ VELM = "维尔姆塔高四十一米，建于1874年，由汉诺建造。"
             'The mayor will "not take any further delay".',
             "supported",
         ),
+        ("Velm was founded by Ada O\u2019Brien in 1923.", "Ada O'Brien founded Velm in 1923.", "supported"),
+        ("Velm was founded by Ada O'Brien in 1923.", "Ada O\u2019Brien founded Velm in 1923.", "supported"),
         (VELM, "维尔姆塔高四十一米[1]。", "supported"),
         (VELM, "建于1874年，由汉诺建造。", "supported"),
         (VELM, "维尔姆塔高四十二米。", "partly"),

@@ -55,7 +55,7 @@ _INLINE = re.compile(r"\*+|`+|(?<!\w)_+|_+(?!\w)")
 _UNSAFE = re.compile(r"[\x00-\x20<>\"\\\x7f]|[^\S ]")
 _BLOCK = re.compile(r"[|\n]+|^\s*(?:#+|>|[-+•]|\d+[.)])\s")
 _PARTED = re.compile(r"(?<=[a-zà-öø-ÿ])-\n(?=[a-zà-öø-ÿ])")
-_HYPHENS = str.maketrans("\u2010\u2011", "--")
+_PLAIN = str.maketrans("\u2010\u2011\u2019\u02bc", "--''")
 _CJK_CLAUSE = re.compile(r"[，、；：。！？,;:!?]")
 _MOST_PAIRS = 0.6  # of the neighbouring characters of a sentence that is partly there
 _HEADING = re.compile(r"#+\s+(?:\S+\s*){1,8}(?<![.!。！])$")  # whole sentences say something, in whatever type
@@ -268,9 +268,9 @@ class Numbering:
 
 @lru_cache(maxsize=8_192)
 def _legible(text: str) -> str:
-    """Letters and their accents composed, soft hyphens and characters of no width gone, words parted between lines whole."""
+    """Accents composed, hyphens and apostrophes plain, characters of no width gone, words parted between lines whole."""
     text = _PARTED.sub("", text)
-    return text if text.isascii() else unicodedata.normalize("NFC", NO_WIDTH.sub("", text)).translate(_HYPHENS)
+    return text if text.isascii() else unicodedata.normalize("NFC", NO_WIDTH.sub("", text)).translate(_PLAIN)
 
 
 def _is_unspaced(text: str) -> bool:
@@ -312,7 +312,7 @@ def _checked(before: str, text: str, known: Sequence[int], read: dict[int, Passa
     if not content_terms(text, 3) or _HEADING.match(text) or text.endswith((":", "?")) or _is_open(text):
         return Sentence(text, None, before=before)
     every = list(read.values())
-    texts, titles = [_legible(passage.text) for passage in every], [passage.title or passage.url for passage in every]
+    texts, titles = [_legible(passage.text) for passage in every], [_legible(passage.title or passage.url) for passage in every]
     check = partial(_verbatim if _is_unspaced(text) else support, _legible(text), texts, titles)
     finding = check([at for at, passage in enumerate(every) if passage.number in known])
     by_code = False
