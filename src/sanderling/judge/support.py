@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import islice
 
 from sanderling.judge.bindings import altered, claimed, displaced, misjoined, misplaced, nearly_same
 from sanderling.judge.items import Item, Kind, comparable, cues_in, named
@@ -83,6 +84,7 @@ _CLAUSE = re.compile(r"[,;:]\s|\s[–—-]\s|\b(?:and|but|which|while|whereas|wh
 _JOINT = re.compile(
     r"(?:[,;:]\s+|\s+)(?:and|but|while|whereas|which|who|so that|then)\s+|[;:]\s+|,\s+(?:where|since|because|as)\s+"
 )
+_MOST_JOINTS = 16  # of a sentence; a model that does not stop writes hundreds
 
 
 def support(
@@ -114,7 +116,7 @@ def support(
 
 def _halves(sentence: str) -> Iterator[tuple[str, str]]:
     """A sentence cut in two between its clauses, where each has something that can be checked and other words."""
-    for joint in _JOINT.finditer(sentence):
+    for joint in islice(_JOINT.finditer(sentence), _MOST_JOINTS):
         halves = sentence[: joint.start()], sentence[joint.end() :]
         if all(one.items and one.content for one in map(take_apart, halves)):
             yield halves
