@@ -43,6 +43,7 @@ def test_a_long_line_without_spaces_is_shown_around_its_match_and_a_long_page_fr
     assert shown.startswith("… 潮汐在海岸线上形成了滩涂") and len(shown) > 60
     assert of("", "ab" * 5_000 + " ß" + "cd" * 5_000, "nothing").strip("… ")
     assert of("Flats", "# Flats\n\n" + "Mud and sand. " * 300, "nothing").startswith("Mud and sand.")
+    assert "Mud" in of("", "Sand. " * 1_400 + "Mud.", "z" + "ab" * 5_000 + "q", "mud")  # a word longer than the page
 
 
 NOISE = st.lists(

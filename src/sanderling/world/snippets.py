@@ -146,11 +146,11 @@ def _on_page(page: Source, letters: NDArray[np.uint8], term: str) -> list[Match]
     """The matches of an ASCII term on a page: where its rarest letters stand as they should, the word is looked at."""
     words, table = page.words, page.table
     length, longest, forms, rarest = _sought(term)
-    last = max(len(letters) - length, 0) + 1
+    end = max(len(letters) - length, 0)  # of where it may begin: a line break is last
     (at, letter), *more = rarest
-    hits = letters[at : at + last] == letter
+    hits = letters[at : at + end] == letter
     for at, letter in more:
-        hits &= letters[at : at + last] == letter
+        hits &= letters[at : at + end] == letter
     places = hits.nonzero()[0]
     if len(places) > _MANY:  # the beginning of a short word is in the middle of many others
         places = places[_SIGNS[np.frombuffer(words, np.uint8)[places - 1]]]
