@@ -1,6 +1,8 @@
 """What ``sanderling ask`` prints, and where: the answer on standard output, and all else on standard error."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -53,6 +55,17 @@ def test_a_temperature_that_is_set_is_sent_and_else_the_server_decides(
     wanted = {} if given is None else {"temperature": float(given)}
     assert len(taken) >= 6 and refused == []
     assert all({key: body[key] for key in ("temperature", "top_p") if key in body} == wanted for body in taken)
+
+
+def test_an_answer_is_kept_though_nobody_reads_it(notes: Path, tmp_path: Path) -> None:
+    with openai_server(researcher) as (url, _, _):
+        words = "ask", FIRST, "--docs", notes, "--model", f"{url}#m", "--out", tmp_path / "a.jsonl"
+        command = [sys.executable, "-m", "sanderling", *map(str, words)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as asked:
+            assert asked.stdout is not None
+            asked.stdout.close()
+    assert len((tmp_path / "a.jsonl").read_text().splitlines()) == 1
+    assert ANSWER in (told := run("show", "last").stdout) and "not ended" not in told
 
 
 def test_without_an_answer_what_was_found_is_the_result_and_why_is_not(notes: Path) -> None:

@@ -187,7 +187,7 @@ async def _ask(
         spend = Spend(limits, spending.ledger, agent.clock, prices, agent.profile.sampling.max_tokens, spent, seconds)
         identity, finish = journal_identity(config.agent, agent), Finish()
         files = files_of([config.agent.docs, *([] if session is None else session.docs())])
-        each = {"seed": config.agent.seed, "log": log, "spend": spend, "finish": finish, "files": files}
+        each = {"seed": config.agent.seed, "log": log, "spend": spend, "finish": finish}
         kept = partial(_kept, agent=agent, config=config, identity=identity, evidence=evidence, ledger=spending.ledger, **each)
         if config.report is not None:
             session = session or new_session()
@@ -205,6 +205,7 @@ async def _ask(
                 store.append(records[0])
                 if records[0].ending is not None and records[0].ending.scored:
                     link.unlink(missing_ok=True) if session is not None else shutil.rmtree(link)
+            print_answer(records[0], files)
     tell(receipt(records, None if price is None else spend.taken().cost))
     if is_endpoint(config.agent.model) and not any(node.events for node in records[-1].branch()):
         model = shlex.quote(config.agent.model)
@@ -270,6 +271,7 @@ async def _report(
         records = [*records, done]
         with or_cannot(f"write {path}", f"then sanderling resume {session.id} --set report=FILE goes on"):
             replace_file(path, as_written(records, path.suffix, files))
+        print_answer(done, files)
         if finish.is_set() or done.ending is None or not done.ending.scored or (part.kind is Kind.OUTLINE and not done.answer):
             break
         if done.ending is Ending.CONTEXT_EXHAUSTED:
@@ -321,21 +323,19 @@ async def research(
     finish: Finish | None = None,
     id: str = "",
     before: Trajectory | None = None,
-    files: Files = no_files,
 ) -> Trajectory:
-    """Run the episode, printing its turns and then the answer; Ctrl-C asks for that, and then ends it.
+    """Run the episode, printing its turns; Ctrl-C asks for the answer, and then ends it. ``log``: where calls are recorded.
 
-    A part of a report is no result by itself: it is progress, too. ``log``: where calls are recorded.
     ``finish``: is set when the answer has been asked for early. ``id``: the record's; empty: see :func:`episode_id`.
-    ``before``: what the question follows. ``files``: where the pages of documents lie.
+    ``before``: what the question follows.
     """
-    id, progress = id or episode_id(question.text, agent, seed, before), Console(stderr=True)
+    id = id or episode_id(question.text, agent, seed, before)
     if log is not None:
         from sanderling.tools.recording import recorded_tools
 
         tools = recorded_tools(agent.tools, tool_roles(agent.profile), log, episode=id, question=question.text)
         agent = replace(agent, tools=tools)
-    watch, finish = Watcher(progress, str if spend is None else spend.left), finish or Finish()
+    watch, finish = Watcher(Console(stderr=True), str if spend is None else spend.left), finish or Finish()
     if spend is not None:
         agent = replace(agent, tools=spend.tools(agent.tools))
 
@@ -364,14 +364,18 @@ async def research(
         look()
         try:
             how = {"on_event": on_event, "cancel": stop, "journal": journal, "finish_early": finish, "before": before}
-            done = await agent.run(question, seeds, id=id, **how)
+            return await agent.run(question, seeds, id=id, **how)
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
         finally:
             if later is not None:
                 later.cancel()
-    shown_answer(done, progress if REPORT in question.meta else Console(), progress, files)
-    return done
+
+
+def print_answer(done: Trajectory, files: Files = no_files) -> None:
+    """Print an answer, once it is kept, since nobody may read it any more; a part of a report is progress, too."""
+    progress = Console(stderr=True)
+    shown_answer(done, progress if REPORT in done.question.meta else Console(), progress, files)
 
 
 def as_question(text: str) -> Question:

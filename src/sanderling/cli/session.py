@@ -18,7 +18,7 @@ from sanderling.agent.opening import AskConfig, fitted
 from sanderling.agent.session import LAST, Session, find_session, going_on, home, sessions
 from sanderling.cli import INTERRUPTED, NO_ANSWER
 from sanderling.cli import options as common
-from sanderling.cli.ask import research, run_ask
+from sanderling.cli.ask import print_answer, research, run_ask
 from sanderling.cli.options import RUN, argument, option, or_help, show, table
 from sanderling.cli.showing import brief, files_of, first_line, shown_answer
 from sanderling.core.config import load_config
@@ -206,6 +206,7 @@ async def _by_another(capsule: Capsule, model: str, profile: str | None, store: 
             done.append(await research(record.question, agent, seed=record.seeds.run, before=before))
             if store is not None:
                 store.append(done[-1])
+            print_answer(done[-1])
             if done[-1].ending is None or not done[-1].ending.scored:
                 break
     finally:
