@@ -309,6 +309,7 @@ def test_a_link_leads_to_the_passage():
     page, note = (Path("/srv/my notes") / name for name in ("a#1.html", "Käse.md"))
     assert Source(1, "local://n/a", "", ("The tower",), page).link == "file:///srv/my%20notes/a%231.html#:~:text=The%20tower"
     assert Source(1, "local://n/b", "", ("The tower",), note).link == "file:///srv/my%20notes/K%C3%A4se.md"
+    assert Source(1, "local://n/c", "", (), Path("/srv/a\n[2] b.md")).place == "/srv/a\N{SYMBOL FOR NEWLINE}[2] b.md"
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ class Source:
 
     @property
     def place(self) -> str:
-        """Where a person finds it: the file's path, or the address."""
-        return self.url if self.file is None else str(self.file)
+        """Where a person finds it, in one line: the file's path, or the address."""
+        return self.url if self.file is None else str(self.file).replace("\n", "\N{SYMBOL FOR NEWLINE}")
 
     @property
     def link(self) -> str:

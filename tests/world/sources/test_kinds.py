@@ -156,6 +156,16 @@ def test_nothing_outside_is_read_and_nothing_hangs(docs, tmp_path):
     assert skipped["loop.md"] is skipped["broken.md"] is Reason.UNREADABLE
 
 
+@pytest.mark.parametrize("name", ["a b#c?.md", "100%.md", "per%20cent.md", "C:\\x.md", "Käse\n.md", "\udcff.md"])
+def test_the_address_of_a_page_leads_to_its_file_and_no_other_does(docs, name):
+    (docs / name).write_text(WORDS)
+    source = FolderSource(docs)
+    pages, _ = split(source)
+    assert {source.file(page.url) for page in pages} == {file for file in docs.rglob("*") if file.suffix not in ("", ".css")}
+    for other in ("", "b", "b/", "../secret.md", "%2e%2e/my%20docs/c.html", "none.md", "c.html/x", "%00.md", f"{'a' * 300}.md"):
+        assert source.file(f"local://my%20docs/{other}") is None
+
+
 # from the command line
 
 

@@ -254,8 +254,11 @@ class FolderSource(FileSource[Path]):
     def file(self, url: str) -> Path | None:
         """The file whose page has this address, where there is one."""
         path = unquote(url.removeprefix(self._base), errors="surrogateescape")
-        inside = url.startswith(self._base) and not {"..", ""} & {*path.split("/")} and "\x00" not in path
-        return self._root / path if inside and (self._root / path).is_file() else None
+        inside = url.startswith(self._base) and not {"..", ""} & {*path.split("/")}
+        try:
+            return self._root / path if inside and (self._root / path).is_file() else None
+        except OSError:  # it may not be looked at
+            return None
 
     def _to_index(self, link: str) -> str:
         """A link to a sub-folder as one to its index, where it has one."""
