@@ -81,6 +81,13 @@ def test_of_a_report_standard_output_has_where_it_is(notes: Path, tmp_path: Path
     assert done.stdout == f"{tmp_path / 'a.md'} is complete.\n" and "Tom Vell in 1851 [1]" in done.stderr
 
 
+def test_no_name_becomes_a_picture(notes: Path, tmp_path: Path) -> None:
+    place = notes.rename(tmp_path / "at 10:100:20")
+    with openai_server(researcher) as (url, _, _):
+        assert f"{place.name}: reading what is new" in run("ask", FIRST, "--docs", place, "--model", f"{url}#m").stderr
+        assert run("export", "last", "--to", "md", "--out", tmp_path / "a:100:.md").stdout == f"{tmp_path}/a:100:.md\n"
+
+
 def test_what_goes_on_says_so_beside_the_answer(notes: Path) -> None:
     with openai_server(lambda messages: {"status": 503}) as (down, _, _), openai_server(researcher) as (url, _, _):
         assert run("ask", FIRST, "--docs", notes, "--model", f"{down}?retries=0#m").exit_code == 1

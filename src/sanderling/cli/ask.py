@@ -171,7 +171,7 @@ async def _ask(
     log: JsonlLog | None,
     session: Session | None = None,
 ) -> Trajectory:
-    tell = partial(Console(stderr=True).print, style="dim", markup=False, highlight=False, soft_wrap=True)
+    tell = partial(Console(stderr=True, emoji=False).print, style="dim", markup=False, highlight=False, soft_wrap=True)
     going, limits, budget = place_in(session), Limits.read(config.spend), config.budget
     price = price_of(config.agent)
     prices = read_prices([], 1, limits.cost)[0] if price is None else price  # a limit of money needs one

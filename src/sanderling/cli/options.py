@@ -126,7 +126,7 @@ def counted(counts: Mapping[Any, int]) -> str:
 
 def show(*things: RenderableType, error: bool = False) -> None:
     """Print texts as they are, never wrapped, and tables; ``error``: to standard error, as all that is no result."""
-    console = Console(stderr=error, highlight=False)
+    console = Console(stderr=error, highlight=False, emoji=False)
     for thing in things:
         if isinstance(thing, str):
             console.print(visible(thing), markup=False, soft_wrap=True)

@@ -127,7 +127,8 @@ def shown_answer(trajectory: Trajectory, console: Console, beside: Console, file
     for line in below:
         console.print(line, soft_wrap=True)
     if not console.is_terminal:
-        beside.print(*filter(None, (visible(trajectory.detail), tail)), style="dim", sep="\n", markup=False, soft_wrap=True)
+        told = "\n".join(filter(None, (visible(trajectory.detail), tail)))
+        beside.print(Text(told, style="dim"), soft_wrap=True)
 
 
 def cited_text(cited: CitedAnswer) -> Text:
