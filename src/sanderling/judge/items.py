@@ -82,6 +82,7 @@ _HEDGES = {
 }
 _HEDGE = {name: re.compile(rf"\b(?:{said})\W+(?:\w+\W+){{0,2}}$", re.IGNORECASE) for name, said in _HEDGES.items()}
 CONTRARY = {"most": "least", "least": "most", "more": "less", "less": "more"}
+_HEDGED = 40  # characters
 _ABOUT = re.compile(r"\b(?:about|roughly|around|approximately|nearly|almost|some|over|more than)\s+\S{0,2}$", re.IGNORECASE)
 _NEARBY = tuple(
     (re.compile(rf"(?:\b(?:{said})|~)\s+\W?$", re.IGNORECASE), (Fraction(below, 100), Fraction(above, 100)))
@@ -145,7 +146,8 @@ def items_of(text: str) -> Iterator[tuple[Item, int, int]]:
         for found in pattern.finditer(left):
             month = _MONTHS.get(found["m"][:3].lower()) or int(found["m"])
             date = (int(found["y"] or 0), month, int(found["d"] or 0))
-            yield Item(Kind.DATE, found[0], date=date, hedge=_hedge(text, found.start())), found.start(), found.end()
+            hedge = _hedge(_before(text, found.start()))
+            yield Item(Kind.DATE, found[0], date=date, hedge=hedge), found.start(), found.end()
             left = without(found)
     for found in _CODE.finditer(left):
         name = _ARGUMENTS.sub("", (found[1] or found[2]).strip().lower())
@@ -158,10 +160,10 @@ def items_of(text: str) -> Iterator[tuple[Item, int, int]]:
         if number.unit is None and number.value in (1, 2) and left[number.start].isalpha():
             continue  # "one" and "two" are often no numbers
         shown = left[number.start : number.end].strip()
-        hedge, before = _hedge(left, number.start), left[max(number.start - 30, 0) : number.start]
+        before = _before(left, number.start)
         near = next((most for said, most in _NEARBY if said.search(before)), (Fraction(0), Fraction(0)))
-        number = _rounded(left, number)
-        yield Item(Kind.NUMBER, shown, number=number, hedge=hedge, near=near), number.start, number.end
+        number = _rounded(before, number)
+        yield Item(Kind.NUMBER, shown, number=number, hedge=_hedge(before), near=near), number.start, number.end
     for found in _ROUND.finditer(left):
         yield Item(Kind.NAME, found[0], found[0].lower()), found.start(), found.end()
     for found in _NAME.finditer(left):
@@ -174,7 +176,7 @@ def items_of(text: str) -> Iterator[tuple[Item, int, int]]:
 
 def _is_unit(text: str, found: re.Match[str]) -> bool:
     """Whether what looks like an identifier is the unit of a number before it: *7.8 kW*."""
-    return bool(re.search(r"\d\s?$", text[: found.start()])) and any(one.unit for one in quantities(f"1 {found[0]}"))
+    return bool(re.search(r"\d\s?$", _before(text, found.start()))) and any(one.unit for one in quantities(f"1 {found[0]}"))
 
 
 def _numbers(text: str) -> list[Quantity]:
@@ -208,7 +210,8 @@ def _numbers(text: str) -> list[Quantity]:
             found.append(one)
     found.sort(key=lambda one: one.start)
     for place, (one, other) in enumerate(pairwise(found)):
-        if one.unit is None and other.unit and _FROM.search(text[: one.start]) and _TO.fullmatch(text[one.end : other.start]):
+        between = text[one.end : other.start]
+        if one.unit is None and other.unit and _TO.fullmatch(between) and _FROM.search(_before(text, one.start)):
             found[place] = replace(one, unit=other.unit)  # from 412 to 255 MWh
     return found
 
@@ -222,18 +225,22 @@ def _is_share(one: Quantity, other: Quantity, between: str) -> bool:
 def _merely_begins(text: str, word: re.Match[str]) -> bool:
     """Whether a word has its capital from the place where it stands: it opens a sentence, a cell or a title."""
     before = text[: word.start()].rstrip(' *_"“#>(')
-    begins = not before.strip(" |-•+") or (before[-1] in ".!?:|" and not re.search(r"\b[A-Z]\.$", before))
+    begins = not before.strip(" |-•+") or (before[-1] in ".!?:|" and not re.search(r"\b[A-Z]\.$", before[-3:]))
     return begins and not re.match(r"\s+[A-Z]", text[word.end() :]) and not re.search(r"[A-Z0-9]", word[0][1:])
 
 
-def _hedge(text: str, at: int) -> str:
-    before = text[max(at - 40, 0) : at]
+def _before(text: str, at: int) -> str:
+    """What stands before a place, as far as it may hedge a number."""
+    return text[max(at - _HEDGED, 0) : at]
+
+
+def _hedge(before: str) -> str:
     return next((name for name, pattern in _HEDGE.items() if pattern.search(before)), "")
 
 
-def _rounded(text: str, number: Quantity) -> Quantity:
+def _rounded(before: str, number: Quantity) -> Quantity:
     """The number with the places that *about* leaves open: about 38,000 may be 38,214."""
-    if number.grain or number.value.denominator != 1 or not number.value or not _ABOUT.search(text[: number.start]):
+    if number.grain or number.value.denominator != 1 or not number.value or not _ABOUT.search(before):
         return number
     digits = str(abs(int(number.value)))
     return replace(number, grain=Fraction(10 ** (len(digits) - len(digits.rstrip("0")))))
