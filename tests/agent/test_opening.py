@@ -30,7 +30,7 @@ from sanderling.agent.opening import (
     stop_on_interrupt,
 )
 from sanderling.agent.places import PlaceConfig, ReaderConfig, opened_places, opened_reader
-from sanderling.cli.ask import as_question, ask, research
+from sanderling.cli.ask import as_question, ask, print_answer, research
 from sanderling.cli.main import build_app
 from sanderling.cli.showing import Watcher
 from sanderling.core.config import check_config
@@ -242,7 +242,7 @@ async def test_nothing_from_outside_controls_the_terminal(capsys: pytest.Capture
     evil = "\\u001b[2J\\u0007"
     search = f'<think>\x1b[31mred</think><tool_call>{{"name": "x{evil}", "arguments": {{"{evil}": "{evil}"}}}}</tool_call>'
     turns = search, "<think>x</think><answer>\x1b]0;title\x07 Kent</answer>"
-    done = await research(as_question("Which river?"), over_rivers(in_order(turns)))
+    print_answer(done := await research(as_question("Which river?"), over_rivers(in_order(turns))))
     text = "".join(capsys.readouterr())
     assert "\x1b" in next(done.turns()).calls[0].name and done.answer == "\x1b]0;title\x07 Kent"  # on record as it was
     assert "\x1b" not in text and "\x07" not in text and "Kent" in text
