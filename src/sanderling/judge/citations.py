@@ -93,10 +93,9 @@ class Source:
             return ""
         address = _UNSAFE.sub(lambda found: quote(found[0]), self.url) if self.file is None else self.file.as_uri()
         ending = urlsplit(address).path.rpartition(".")[2].lower()
+        # Fragments are for pages; a file of another kind may open in an editor, which takes them for its name.
         if not self.quotes or ending == "pdf" or (self.file is not None and ending not in ("html", "htm")):
-            return (
-                address  # fragments are for pages; a file of another kind may open in an editor, which takes them for its name
-            )
+            return address
         said = max(_BLOCK.split(_INLINE.sub("", self.quotes[0])), key=len).split()[:_FRAGMENT_WORDS]
         text = quote(" ".join(said), safe="").replace("-", "%2D")  # a dash and a comma mean something there
         return f"{address}{'' if '#' in address else '#'}:~:text={text}"
