@@ -14,7 +14,7 @@ from sanderling.data.questions import read_questions
 from sanderling.runs.run import Run
 from sanderling.synth import facts
 from sanderling.synth.pages import REPEATED, Models, fenced, make_questions, sample_pages
-from sanderling.tools.page_reader import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Page
 
 TEXT = """# Orlo

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sanderling.core.profiles import ResultLayout, get_profile
 from sanderling.core.types import AskingOutageError, Message, Reply, ToolStatus, Usage
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.page_reader import Fallback, OnOutage, PageReader, PageText, ReadingLimits, Report, read_report
+from sanderling.tools.page_reader import Fallback, OnOutage, PageReader, ReadingLimits, Report, read_report
+from sanderling.tools.quotes import PageText
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, VisitReply
 from sanderling.world.cutting import Prices, find_links

@@ -37,7 +37,7 @@ from sanderling.judge.statements import (
     stem,
     take_apart,
 )
-from sanderling.tools.page_reader import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.text import plain, words
 
 

@@ -18,7 +18,7 @@ from sanderling.core.text import MINUS, SUFFIX, WIDE, find_object, folded
 from sanderling.runs.progress import Report
 from sanderling.synth.capabilities import Capability
 from sanderling.synth.pages import MakingReport, Models, PageResult, PagesConfig, Prompt, fenced, make_from_pages, one_line
-from sanderling.tools.page_reader import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Page
 from sanderling.world.cutting import split_page
 

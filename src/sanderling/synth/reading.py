@@ -23,7 +23,7 @@ from sanderling.synth.facts import UNREADABLE, UNSCORED, holds, leans_on_the_pag
 from sanderling.synth.graph import Entity, Fact, FactGraph
 from sanderling.synth.making import GraphSettings, make, question_of
 from sanderling.synth.pages import MakingReport, Models, PageResult, PagesConfig, Prompt, fenced, make_from_pages, one_line
-from sanderling.tools.page_reader import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.addresses import canonical_url
 from sanderling.world.contract import Page
 from sanderling.world.cutting import split_page

@@ -18,7 +18,7 @@ from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.files import check_places
 from sanderling.runs.progress import Report
 from sanderling.synth.facts import holds, stands, words
-from sanderling.tools.page_reader import PageText
+from sanderling.tools.quotes import PageText
 from sanderling.world.contract import Occasion, Page, World
 from sanderling.world.disk.store import open_as_met, open_world
 
