@@ -205,10 +205,7 @@ async def opened_places(
 
 
 def chosen_places(config: PlaceConfig, folders: Mapping[Path, str]) -> tuple[list[Path | None], int]:
-    """Folders (with their names), worlds and the web (None) that are asked, and how many of them first.
-
-    Raises UserError for an unknown name.
-    """
+    """Folders (with their names), worlds, the web (None) to ask, and how many first. Raises UserError for an unknown name."""
     named: dict[Path | None, set[str]] = {folder: {"docs", folder.name, name} for folder, name in folders.items()}
     named |= {world: {"worlds", world.name, read_manifest(world).name} for world in config.worlds}
     named |= {None: {"web"}} if config.web else {}
