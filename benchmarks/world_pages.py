@@ -7,7 +7,7 @@ FOLDER holds unpacked packages of documentation, such as Debian's (``apt-get dow
 ``usr/share/doc/PACKAGE`` into it, symbolic links followed, without the ``.txt`` twins of HTML pages); the result names their
 versions by their changelogs. A query's page is known: four words of it drawn blindly, one of its sentences, or its title.
 FTS5 has the same titles and texts, its own tokenizer and ranking, and is asked for all words, as its users ask by default, and
-for any. Milliseconds are of the processor, each query once, from a cold cache.
+for any. Milliseconds are of the processor, each query once, searches in turn, from a cold cache.
 """
 
 import argparse
@@ -99,14 +99,24 @@ def reciprocal(search: Search, items: Sequence[Item]) -> np.ndarray:
     return np.array([1 / (ranks.index(number) + 1) if number in ranks else 0.0 for ranks, number in found])
 
 
-def timed(search: Search, items: Sequence[Item]) -> dict[str, float]:
-    """Milliseconds of a search, and how many results it has."""
-    spent, results = [], 0
+def timed(searches: dict[str, Search], items: Sequence[Item]) -> dict[str, dict[str, float]]:
+    """Milliseconds of each search, and how many results it has; they take turns, and a first query does not count."""
+    spent: dict[str, list[float]] = {name: [] for name in searches}
+    results = dict.fromkeys(searches, 0)
     for query, _ in items:
-        began = time.process_time()
-        results += len(search(query))
-        spent.append((time.process_time() - began) * 1e3)
-    return {"mean_ms": float(np.mean(spent)), "p50_ms": float(np.median(spent)), "results": results / len(items)}
+        for name, search in searches.items():
+            began = time.process_time()
+            found = search(query)
+            spent[name].append((time.process_time() - began) * 1e3)
+            results[name] += len(found)
+    return {
+        name: {
+            "mean_ms": float(np.mean(each[1:])),
+            "p50_ms": float(np.median(each[1:])),
+            "results": results[name] / len(items),
+        }
+        for name, each in spent.items()
+    }
 
 
 def measured(searches: dict[str, Search], items: dict[str, list[Item]], seed: int) -> list[dict[str, Any]]:
@@ -135,7 +145,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="the world lies here, and is made where it is absent")
     parser.add_argument("--queries", type=int, default=700, help="of each kind")
-    parser.add_argument("--timed", type=int, default=100, help="of each kind")
+    parser.add_argument("--timed", type=int, default=200, help="of each kind")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--embedder", default="", help="also dense and hybrid search, by its vectors")
     given = parser.parse_args()
@@ -162,9 +172,9 @@ def main() -> None:
         "FTS5, any word": fts5(pages, " OR ", snippets=True),
     }
     times = [
-        {"kind": kind, "search": name, **timed(search, group[: given.timed])}
+        {"kind": kind, "search": name, **figures}
         for kind, group in items.items()
-        for name, search in whole.items()
+        for name, figures in timed(whole, group[: given.timed + 1]).items()
     ]
     record = {
         "command": "OMP_NUM_THREADS=1 python benchmarks/world_pages.py FOLDER --work WORLD"
