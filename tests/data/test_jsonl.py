@@ -93,6 +93,9 @@ def test_what_keeps_nothing_and_what_is_no_json_are_one_sentence(tmp_path):
         JsonlLog("/dev/null").append({})
     with pytest.raises(UserError, match="object is not a JSON value"):
         JsonlLog(tmp_path / "log").append({"loss": type("object", (), {})()})
+    (tmp_path / "list").write_text("{}\n[]\n")
+    with pytest.raises(UserError, match=r"Line 2 of .*list is damaged \(it is not a JSON object\)"):
+        list(JsonlLog(tmp_path / "list"))
 
 
 @pytest.mark.parametrize("text", ["A diary, last line cut", '{\n "format": 1\n}\n', "x\n" * 99, "[]", "\n{}"])

@@ -95,6 +95,8 @@ def test_a_stage_that_fails_stops_the_run_and_is_taken_up_again(tmp_path: Path) 
     log = Log()
     with pytest.raises(RuntimeError):
         run_stages([log.stage("one"), log.stage("two", fails=True), log.stage("three")], tmp_path, {"seed": 1}, log.report)
+    with pytest.raises(UserError, match="no finished stage 'two': run the recipe first"):
+        read_record(tmp_path, "two")
     run_stages([log.stage("one"), log.stage("two"), log.stage("three")], tmp_path, {"seed": 1}, log.report)
     assert log.ran == ["one", "two", "two", "three"]
 
