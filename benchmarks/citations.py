@@ -12,7 +12,7 @@ checker met them for the first time; since then they are seen, too, and the next
 in the same run, with thresholds fitted to the seen ones: the share of a claim's words in the best passage, the cosine of an
 embedding, and with ``--judge http://host:port/v1#model`` a model that is asked about the passages that share most words with
 the claim. Of a run with a judge only its row is added to the file, and of one with ``--time`` only the processor time of 100
-sentences against 3,000 passages, as a long answer of ``ask`` has them.
+sentences against 3,000 passages, as a long answer of ``ask`` has them, and of what is oddly long.
 """
 
 import argparse
@@ -151,16 +151,27 @@ def rows_of(checker: Checker, claims: Sequence[dict[str, Any]], name: str) -> di
     return rows
 
 
-def timed(claims: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Processor seconds of the rule for the sentences of a long answer, with all that was read, which is taken apart once."""
+def timed(claims: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Processor seconds of the rule: for a long answer with all that was read, taken apart once, and for what is oddly long."""
     real = [one for one in claims if "path" in one]
     pages = {one["path"]: list(zip(one["passages"], one["titles"], strict=True)) for one in real}
     passages, titles = zip(*[pair for page in pages.values() for pair in page][:READ], strict=True)
     asked = [one["claim"] for one in real[:: len(real) // ASKED_OF][:ASKED_OF]]
-    began = time.process_time()
-    for claim in asked:
-        support(claim, passages, titles)
-    return {"sentences": len(asked), "passages": len(passages), "seconds": round(time.process_time() - began, 1)}
+    numbers = " ".join(f"word{n}x is {n}" for n in range(300))
+    clauses = [f"Name{n} is {n} and word{n} has Other{n}" for n in range(240)]
+    cases: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
+        f"{len(asked)} sentences, {len(passages):,} passages": (asked, passages, titles),
+        "a sentence with 300 numbers": ([numbers], [numbers], ["Page"]),
+        "a sentence with 240 clauses": ([", and ".join(clauses)], [". ".join(clauses)], ["Page"]),
+        "a passage with 4,000 ranges": (["Velm won 7 to 5."], ["Velm won 7 to 5. " + "1 to 2 " * 4_000], ["Page"]),
+    }
+    spent: dict[str, Any] = {"machine": machine(), "date": date.today().isoformat()}
+    for name, (sentences, read, of) in cases.items():
+        began = time.process_time()
+        for sentence in sentences:
+            support(sentence, read, of)
+        spent[name] = round(time.process_time() - began, 1)
+    return spent
 
 
 def main() -> None:

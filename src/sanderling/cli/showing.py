@@ -119,7 +119,8 @@ def shown_answer(trajectory: Trajectory, console: Console, beside: Console, file
         body, found = Text("No answer.", style="red"), found_so_far(trajectory, files)
         below = [Text("Found so far:", style="bold"), *source_lines(found)] if found else []
     if console.is_terminal:
-        body.append(f"\n\n{visible(trajectory.detail)}" * bool(trajectory.detail), style="dim")
+        if trajectory.detail:
+            body.append(f"\n\n{visible(trajectory.detail)}", style="dim")
         style = "green" if ending.has_answer else "red"
         console.print(Panel(body, title="answer" if part is None else part.value, subtitle=tail, border_style=style))
     else:

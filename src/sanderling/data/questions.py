@@ -231,12 +231,12 @@ def read_questions(path: Path, *, whole: bool = False) -> list[Question]:
     In a file of our own every line must be a question; of other layouts what cannot be read is left out with a warning, and
     with ``whole`` refused. Raises UserError for that, and when there is no question.
     """
-    none = UserError(f"{path} holds no question: give a file of questions.")
     own = None if path.is_dir() else _own(path)
-    if own is not None:
-        if not own:
-            raise none
+    if own:
         return own
+    none = f"{path} holds no question: give a file of questions."
+    if own is not None:
+        raise UserError(none)
     from sanderling.data.importing import Import, warn_of_left_out  # thousands of lines that our own files do not need
 
     asked: list[Question] = []
@@ -249,7 +249,7 @@ def read_questions(path: Path, *, whole: bool = False) -> list[Question]:
         elif found.question.text:
             of_trajectories.setdefault(found.question.id, found.question)
     if not asked and not of_trajectories:
-        raise none
+        raise UserError(none)
     if whole and reading.report.unread:
         name, _, index = unread[0].rpartition("#")
         raise UserError(

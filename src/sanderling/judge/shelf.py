@@ -140,11 +140,7 @@ def shelve(passages: tuple[str, ...], titles: tuple[str, ...]) -> Shelf:
     statements = tuple(one for found in read for one in found)
     owners = tuple(passage for passage, found in enumerate(read) for _ in found)
     above = tuple(_above(passages, titles, read))
-    places, over, about = (
-        defaultdict[str, list[int]](list),
-        defaultdict[str, list[int]](list),
-        defaultdict[str, list[int]](list),
-    )
+    places, over, about = (defaultdict[str, list[int]](list) for _ in range(3))
     ahead, behind = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     numbers = defaultdict[int, list[tuple[Item, float]]](list)
     for at, statement in enumerate(statements):
