@@ -167,7 +167,7 @@ def replay(
     """Run a capsule's loop again, without a socket, and see that the record comes out the same."""
     capsule = open_capsule(file)
     pages, searches = len(capsule.pages), sum(one["tool"] == "search" for one in capsule.replies)
-    show(f"{file}: every byte is as it was made; {pages} pages, {searches} searches.", error=model is not None)
+    show(f"{file}: every byte is as it was made (pages: {pages}, searches: {searches}).", error=model is not None)
     if model is not None:
         store = None if out is None else TrajectoryStore(out)
         if store is not None:
