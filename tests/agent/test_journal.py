@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_fakes import GUARDS, PLAIN, PROFILE, TWO, Killed, Life, Script, Speaker, live, lives
-from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, answer, call, fake_profile
+from loop_fakes import BOTH, CLOCK_DAY, LOOP, NEITHER, FakeTool, answer, call, fake_profile
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.journal import Journal, JournalWarning
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Role, Sampling
 from sanderling.policy.contract import Delta, SampleKey, Session
+from sanderling.tools.contract import ToolContext, ToolResult
 
 ATTEMPT = st.sampled_from([call("a"), call("b"), call("c"), TWO, BOTH, NEITHER, LOOP, answer("x")])
 SCRIPT = st.lists(st.lists(ATTEMPT, min_size=3, max_size=3), max_size=5)
@@ -155,3 +156,41 @@ async def test_by_default_another_version_is_another_policy(tmp_path: Path, acro
                 done = await live(speaker, journal)
     assert (speaker.life.said[0] == (0, 0)) is not across
     assert repr(done) == repr(await live(Speaker(PLAIN, Life())))
+
+
+class Notebook(FakeTool):
+    """Keeps the words that a session has written, and answers with all of them."""
+
+    def __init__(self, life: Life) -> None:
+        async def reply(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+            life.breathe()
+            self.pages.setdefault(context.session, []).append(arguments["query"][0])
+            return ToolResult(" ".join(self.pages[context.session]))
+
+        super().__init__("search", reply)
+        self.pages: dict[str, list[str]] = {}
+        self.left: list[str] = []
+
+    async def leave(self, session: str) -> None:
+        self.left.append(session)
+        self.pages.pop(session, None)
+
+
+@pytest.mark.parametrize("length", range(1, 12))
+async def test_what_a_tool_kept_is_made_again_by_the_same_calls(tmp_path: Path, length: int) -> None:
+    script = [[call("a")], [TWO], [call("c")], [answer("x")]]
+
+    async def lived(life: Life, journal: Journal | None) -> tuple[Trajectory, Notebook]:
+        book = Notebook(life)
+        agent = Agent(Speaker(script, life), {"search": book}, PROFILE, life.clock, world="w")
+        return await agent.run(Question(id="q", text="Who?"), on_event=life.on_event, journal=journal), book
+
+    whole, book = await lived(Life(), None)
+    assert "a a b c" in whole.branch()[-2].text
+    assert book.pages == {} and len(book.left) == 1
+    with Journal(tmp_path / "j") as journal, pytest.raises(Killed):
+        await lived(Life(length), journal)
+    with Journal(tmp_path / "j") as journal:
+        again, book = await lived(Life(), journal)
+    assert [node.text for node in again.branch()] == [node.text for node in whole.branch()]
+    assert book.pages == {} and len(book.left) == 1

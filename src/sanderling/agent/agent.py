@@ -104,7 +104,7 @@ class Agent:
                 on_cancel(record(End(Ending.CANCELLED, detail="The episode's task was cancelled.")))
             raise
         finally:
-            episode.close()
+            await episode.close()
         trajectory = record(end)
         if on_event is not None:
             on_event(Ended(trajectory))

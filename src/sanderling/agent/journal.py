@@ -22,7 +22,7 @@ from sanderling.agent.turns import Finish, Outcome, run_call
 from sanderling.core.types import Clock, Ending, Message, Role, Sampling, ToolCall
 from sanderling.policy.contract import Completion, Delta, OnText, Policy, SampleKey, Session, WrappedPolicy
 from sanderling.runs.run import Run
-from sanderling.tools.contract import Tool, ToolContext, ToolResult
+from sanderling.tools.contract import Tool, ToolContext, ToolResult, keeper_of
 
 EPISODES = "episodes"  # the table of the episodes that are under way
 _COMPLETION = TypeAdapter(Completion)
@@ -110,6 +110,8 @@ class Journaled(WrappedPolicy, Replay):
         self._is_begun = began is not None
         self._began = datetime.date.fromisoformat(began["on"]) if began else clock.today()
         self._ahead = dict(self._entries.items())  # what earlier processes did and this one has not come to yet, by place
+        self._to_repeat: dict[str, list[tuple[ToolCall, ToolContext]]] = {}  # calls that were answered from entries, by tool
+        self._repeating = asyncio.Lock()
         self._real, self._started, self._skipped, self._now = clock, clock.monotonic(), 0.0, 0.0
         self.root = self.last = root
         """``last``: digest of the last turn, whichever branch it is on, and of all that it answered; at first the root."""
@@ -166,12 +168,19 @@ class Journaled(WrappedPolicy, Replay):
     async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
         """Run one call, unless it was run before; time-outs are results like any other."""
         settings = asdict(context)
-        del settings["question"], settings["attempt"]  # they are the same for all calls of an episode
+        del settings["question"], settings["attempt"], settings["session"]  # they are the same for all calls of an episode
         settings["masked_urls"] = sorted(context.masked_urls)
         place, asked = f"call {context.ordinal}", digest(self.last, call.name, call.arguments, settings)
         found = self.find(place, asked)
         if found is not None:
+            if keeper_of(tools.get(call.name)) is not None:
+                self._to_repeat.setdefault(call.name, []).append((call, context))
             return Outcome(call, _RESULT.validate_python(found))
+        async with self._repeating:  # what a tool kept for the interrupted episode is made again, by the same calls
+            for earlier, then in self._to_repeat.pop(call.name, ()):
+                again = await super().run_call(earlier, tools, then)
+                if again.outage:
+                    return replace(again, call=call)
         outcome = await super().run_call(call, tools, context)
         if not outcome.outage:
             self.add(place, asked, _RESULT.dump_python(outcome.result, mode="json"))

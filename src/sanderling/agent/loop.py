@@ -18,7 +18,7 @@ from sanderling.core.profiles import Profile, render_system
 from sanderling.core.record import FOLLOWS, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.policy.contract import Completion, ContextFullError, Delta, SampleKey, sampled_tokens, takes_tools
-from sanderling.tools.contract import Tool, tool_roles
+from sanderling.tools.contract import Tool, keeper_of, tool_roles
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,12 @@ class Episode:
                 return end
             turn += 1
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Close the policy's session, and have its tools drop what they kept."""
         self._session.close()
+        for tool in self._tools.values():
+            if (keeper := keeper_of(tool)) is not None:
+                await keeper.leave(self._book.session)
 
     def record(self, end: End, *, id: str, world: str) -> Trajectory:
         """The record so far, under this ending; what was queued for the next turn is part of it."""

@@ -7,6 +7,7 @@ call is a result that the agent reads, except a tool's outage.
 
 import asyncio
 import json
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from copy import deepcopy
@@ -140,7 +141,9 @@ class CallBook:
 
     def __init__(self, question: Question, episode_seed: int, attempt: int, before: Sequence[Node] = ()) -> None:
         """``before``: the branch of an episode that this one follows; its calls count."""
-        self._context = ToolContext(episode_seed, frozenset(question.masked_urls), question=question.id, attempt=attempt)
+        self.session = uuid.uuid4().hex
+        about = {"question": question.id, "attempt": attempt, "session": self.session}
+        self._context = ToolContext(episode_seed, frozenset(question.masked_urls), **about)
         self.made = Counter(
             signature(call) for turn, after in pairwise(before) if after.kind is NodeKind.OBSERVATION for call in turn.calls
         )

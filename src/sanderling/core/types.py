@@ -60,6 +60,7 @@ class ToolStatus(StrEnum):
     HELD = "held"  # it repeats a private page, and was not sent to the web
     BAD_ARGUMENTS = "bad_arguments"
     UNKNOWN_TOOL = "unknown_tool"
+    FAILED = "failed"  # a tool of somebody else's, or a program, says that it did not do what was asked
     OUTAGE = "outage"
 
 

@@ -39,6 +39,7 @@ class ToolContext:
     deadline_s: float | None = None  # seconds left for this call; None: no limit
     question: str = ""  # id of what the episode researches; empty: nobody said. Guards hide what gives it away (`world.guard`).
     attempt: int = 0  # which attempt at the question this is; for logs
+    session: str = ""  # whose files a tool keeps apart from others': one run of one episode
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,22 @@ class Tool(Protocol):
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Run one call. Wrong arguments are answered with status ``BAD_ARGUMENTS``; raises ToolOutageError when broken."""
         ...
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """A tool that keeps something for a session between its calls, such as files."""
+
+    async def leave(self, session: str) -> None:
+        """The session is over: drop what was kept for it. One that never called is no mistake."""
+        ...
+
+
+def keeper_of(tool: Tool | None) -> Keeper | None:
+    """What keeps something behind a tool and those it stands before (their attribute ``tool``); None: nothing does."""
+    while (inner := getattr(tool, "tool", None)) is not None:
+        tool = inner
+    return tool if isinstance(tool, Keeper) else None
 
 
 def tool_roles(profile: Profile) -> dict[str, str]:
