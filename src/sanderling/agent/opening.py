@@ -173,10 +173,10 @@ def check_agent(config: AgentConfig, questions: Sequence[Question] = ()) -> None
             if not folder.is_dir():
                 its = ", not one of them" if folder.is_file() else ""
                 raise UserError(f"There is no folder {str(folder)!r}: give --docs the folder that holds your documents{its}.")
-        if config.docs or config.web or len(config.worlds) == 1 or not questions:
+        if config.docs or config.web or config.mcp or config.dock or len(config.worlds) == 1 or not questions:
             for world in config.worlds:
                 read_manifest(world)
-            if not (config.docs or config.web or config.worlds):
+            if not (config.docs or config.web or config.worlds or config.mcp or config.dock):
                 raise UserError(NO_PLACE)
         else:
             world_directories(config.worlds, questions)  # refuses questions that name none

@@ -4,6 +4,7 @@ A place is one world, several that questions name in ``meta.world``, or the live
 """
 
 import datetime
+import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,7 +21,8 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.core.types import placed
 from sanderling.policy.load import is_endpoint, place_of
-from sanderling.tools.contract import OnOutage, Reader, Tool
+from sanderling.tools.contract import OnOutage, Reader, Tool, tool_roles
+from sanderling.tools.mcp.config import ServerConfig, opened_servers
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Leaks, World
 from sanderling.world.disk.index import SearchMode
@@ -29,6 +31,7 @@ from sanderling.world.filters import AsOfWorld, filtered
 
 if TYPE_CHECKING:
     from sanderling.agent.evidence import Evidence
+    from sanderling.tools.mcp.tools import McpTool
     from sanderling.world.guard import Guard
     from sanderling.world.live import LiveWeb
     from sanderling.world.together import Outgoing
@@ -91,6 +94,10 @@ class PlaceConfig(Frozen):
     """Share of a world's pages that carry a prompt injection."""
     tools: tuple[str, ...] = ()
     """Tools besides search and visit: ``file.py:name`` or ``package.module:name``."""
+    mcp: dict[str, ServerConfig] = Field(default_factory=dict)
+    """Tool servers that speak MCP, by name; a world among them is searched as any other."""
+    dock: str = ""
+    """Address of a dock of tool servers (``sanderling dock up``): its worlds and tools are used."""
     filters: tuple[str, ...] = ()
     """Filters that hide pages from the agent, in a world or on the live web: ``file.py:name``, called with a `World`."""
     reader: ReaderConfig = ReaderConfig()
@@ -160,12 +167,11 @@ async def opened_places(
     Each world is opened once. ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent``
     says whether something private is; ``evidence`` takes down what places say. Raises UserError.
     """
-    further: list[Tool] = [load_outside(name, "tool", Tool) for name in config.tools]
+    further: dict[str, Tool] = {tool.spec.name: tool for tool in (load_outside(name, "tool", Tool) for name in config.tools)}
 
     def place(world: World) -> Place:
         world = world if evidence is None else evidence.replies_of(world)
-        tools = world_tools(world, profile, reader) | {tool.spec.name: tool for tool in further}
-        return Place(world.name, world.fingerprint, tools)
+        return Place(world.name, world.fingerprint, world_tools(world, profile, reader) | further)
 
     met = config.faults or None, config.world_seed, config.search, config.prompt_injection
 
@@ -179,13 +185,21 @@ async def opened_places(
         return kept(dated(open_as_met(path, *met, guard=guard, filters=config.filters)))
 
     async with AsyncExitStack() as stack:
-        if config.web or config.docs or (len(config.worlds) > 1 and not questions):
+        remote: list[World] = []
+        if config.mcp or config.dock:
+            remote, tools = await _of_servers(config, {*tool_roles(profile), *further}, stack)
+            further |= {tool.spec.name: tool for tool in tools}
+            if not (remote or config.worlds or config.docs or config.web):
+                named = sorted(f"{tool.spec.name} {tool.spec.parameters}" for tool in further.values())
+                yield {"": Place("tools", hashlib.sha256("\n".join(named).encode()).hexdigest(), further)}
+                return
+        if config.web or config.docs or remote or (len(config.worlds) > 1 and not questions):
             from sanderling.world.disk.documents import documents_in, documents_world  # brings all that builds worlds
             from sanderling.world.together import Together
 
             sources = {source.path: source for source in documents_in(config.docs)}
             chosen, preferred = chosen_places(config, {path: source.name for path, source in sources.items()})
-            several: list[World] = []
+            several = [kept(dated(filtered(world, guard=guard, filters=config.filters))) for world in remote]
             for one in chosen:
                 if one is not None:
                     several.append(opened(documents_world(sources[one], notice=notice) if one in sources else one))
@@ -202,6 +216,20 @@ async def opened_places(
             raise UserError(NO_PLACE)
         places = {path: place(opened(path)) for path in dict.fromkeys(found.values())}
         yield {name: places[path] for name, path in found.items()}
+
+
+async def _of_servers(config: PlaceConfig, taken: set[str], stack: AsyncExitStack) -> "tuple[list[World], list[McpTool]]":
+    """The worlds and the other tools of all servers; no two tools have one name."""
+    from sanderling.tools.mcp.tools import found_in
+
+    worlds: list[World] = []
+    tools: list[McpTool] = []
+    for connection in await stack.enter_async_context(opened_servers(config.mcp, config.dock)):
+        allowed = config.mcp[connection.name].tools if connection.name in config.mcp else ()
+        its_worlds, its_tools = found_in(connection, allowed, taken | {tool.spec.name for tool in tools})
+        worlds += its_worlds
+        tools += its_tools
+    return worlds, tools
 
 
 def chosen_places(config: PlaceConfig, folders: Mapping[Path, str]) -> tuple[list[Path | None], int]:

@@ -1,0 +1,108 @@
+"""Settings of a tool server that speaks MCP, and opening those that an agent uses."""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field, model_validator
+
+from sanderling.core.config import Frozen
+from sanderling.core.errors import UserError
+from sanderling.runs.work import all_of
+from sanderling.tools.contract import ToolOutageError
+
+if TYPE_CHECKING:
+    from sanderling.tools.mcp.client import Connection
+    from sanderling.tools.mcp.process import Child
+
+DOCK_TOKEN = "SANDERLING_DOCK_TOKEN"
+
+
+class ServerConfig(Frozen):
+    """A tool server: a command that speaks MCP over its standard input and output, or an address."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments; it is started here."""
+    url: str = ""
+    """Of a server that runs already, with streamable HTTP: ``http://127.0.0.1:9000/mcp``."""
+    tools: tuple[str, ...] = ()
+    """The tools that may be used, by name or with ``*``; empty: all of them."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables of its environment, beside ``PATH``, ``HOME`` and the like."""
+    secrets: dict[str, str] = Field(default_factory=dict)
+    """Variables whose value stands elsewhere: ``env:NAME`` here, or ``file:PATH``."""
+    token: str = ""
+    """What an address asks for: ``env:NAME`` or ``file:PATH``."""
+    directory: Path | None = None
+    """Where the command runs."""
+    start_s: float = Field(default=30.0, gt=0)
+    """How long it may take to start, or to be reached."""
+    memory_mb: int | None = Field(default=None, ge=1)
+    """Most memory of the command's process."""
+    reply_mb: int = Field(default=16, ge=1)
+    """Most of one reply: a server that writes more is ended."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "ServerConfig":
+        if bool(self.command) == bool(self.url):
+            raise ValueError("a tool server needs either a command or a url")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"the url {self.url!r} has to begin with http:// or https://")
+        if self.token and not self.url:
+            raise ValueError("a token is for a url: give a command what it needs in env or secrets")
+        return self
+
+
+def secret(place: str) -> str:
+    """What stands at ``env:NAME`` or ``file:PATH``, stripped. Raises UserError."""
+    kind, _, where = place.partition(":")
+    if kind == "env" and where:
+        if not (found := os.environ.get(where, "").strip()):
+            raise UserError(f"The environment variable {where} is not set: put the secret there.")
+        return found
+    if kind == "file" and where:
+        try:
+            return Path(where).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", "") or error
+            raise UserError(f"The secret in {where} cannot be read ({why}): check the file.") from error
+    raise UserError("A secret is written env:NAME or file:PATH, never as it is.")
+
+
+def child_of(config: ServerConfig) -> "Child":
+    """A run of a server's command that is about to begin. Raises UserError for a secret that is not there."""
+    from sanderling.tools.mcp.process import Child, Limits
+
+    env = {**config.env, **{name: secret(place) for name, place in config.secrets.items()}}
+    memory = None if config.memory_mb is None else config.memory_mb << 20
+    return Child(config.command, env, config.directory, Limits(memory_bytes=memory, reply_bytes=config.reply_mb << 20))
+
+
+def connection_to(name: str, config: ServerConfig) -> "Connection":
+    """A connection that is not open yet. Raises UserError where `mcp` is not installed, or a secret not there."""
+    try:
+        from sanderling.tools.mcp.client import Address, Connection
+    except ModuleNotFoundError as error:
+        raise UserError(f"Tool servers need {error.name}: run pip install '.[serve]' in sanderling's own folder.") from error
+    server = Address(config.url, secret(config.token) if config.token else "") if config.url else child_of(config)
+    return Connection(name, server, start_s=config.start_s)
+
+
+@asynccontextmanager
+async def opened_servers(configs: Mapping[str, ServerConfig], dock: str = "") -> "AsyncIterator[list[Connection]]":
+    """Servers by name, and a dock, all of them open; closed at the end. Raises UserError for one that does not come up."""
+    asked = dict(configs)
+    if dock:
+        token = f"env:{DOCK_TOKEN}" if os.environ.get(DOCK_TOKEN) else ""
+        asked["dock"] = ServerConfig(url=f"{dock.rstrip('/').removesuffix('/mcp')}/mcp", token=token)
+    connections = [connection_to(name, config) for name, config in asked.items()]
+    try:
+        await all_of(connection.open() for connection in connections)
+        yield connections
+    except ToolOutageError as error:
+        raise UserError(f"A tool server does not come up. {error}") from error
+    finally:
+        for connection in connections:
+            await connection.close()

@@ -1,0 +1,186 @@
+"""A tool server as a child process: lines of JSON-RPC over its standard input and output.
+
+Its environment is what it was given and little else; what it writes to standard error is kept to tell why it ended; what it
+prints to standard output that is no message is left out and counted. At the end its whole process group is ended, and it does
+not outlive us where Linux can promise that.
+"""
+
+import asyncio
+import os
+import resource
+import shutil
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
+"""What a child has of our environment; keys and tokens are given to it by name."""
+_LOG_LINES = 200
+_LOG_CHARACTERS = 2_000  # of one line
+_GRACE_S = 2.0  # that a server has to end once its input is closed, and again once it is asked to
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one process of a server may take."""
+
+    memory_bytes: int | None = None  # of address space
+    cpu_s: int | None = None
+    files: int | None = None  # that are open
+    reply_bytes: int = 16 << 20  # of one line that it writes: whoever writes more is ended
+
+
+@dataclass
+class Child:
+    """One run of a server: ``async with child.connected() as (read, write)``, as `mcp.Client` takes a transport.
+
+    Raises OSError where the command cannot be started.
+    """
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    directory: Path | None = None
+    limits: Limits = Limits()
+    log: deque[str] = field(default_factory=lambda: deque(maxlen=_LOG_LINES))  # the last lines of standard error
+    stray: int = 0  # lines on standard output that were no messages
+    pid: int = 0
+    ending: str = ""  # why it is no longer there, in words; empty: it runs, or was never started
+    over: asyncio.Event = field(default_factory=asyncio.Event)  # set when it no longer speaks
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[TransportStreams]:
+        """Start it and hand over its streams; at the end it is gone, with all that it started in its process group."""
+        process = await asyncio.create_subprocess_exec(
+            *_tied_to_us(self.command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**{name: os.environ[name] for name in INHERITED if name in os.environ}, **self.env},
+            cwd=self.directory,
+            limit=self.limits.reply_bytes,
+            start_new_session=True,
+        )
+        self.pid, self.ending = process.pid, ""
+        _limit(process.pid, self.limits)
+        received, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+        assert process.stdin and process.stdout and process.stderr
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._keep_log, process.stderr)
+            group.start_soon(self._receive, process, received)
+            group.start_soon(self._send, process.stdin, to_send)
+            try:
+                yield read, write
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _ended(process)
+                group.cancel_scope.cancel()
+                for stream in (read, write, received, to_send):
+                    stream.close()
+
+    async def _receive(
+        self, process: asyncio.subprocess.Process, received: anyio.abc.ObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        """Messages as they come, until it ends; the reader is told by the end of the stream."""
+        assert process.stdout
+        async with received:
+            try:
+                while line := await process.stdout.readline():
+                    if message := self._message(line):
+                        await received.send(message)
+                with anyio.move_on_after(_GRACE_S):
+                    await process.wait()
+                self.ending = self.ending or _how(process.returncode)
+            except ValueError:  # the reader's, for a line beyond its limit
+                self.ending = f"it wrote a line of more than {self.limits.reply_bytes:,} bytes"
+                _signal(process, signal.SIGKILL)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
+                return
+            finally:
+                self.over.set()
+
+    def _message(self, line: bytes) -> SessionMessage | None:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            if line.strip():
+                self.stray += 1
+                self.log.append(f"(on standard output, which is for messages) {_shown(line)}")
+            return None
+
+    async def _send(self, stdin: asyncio.StreamWriter, to_send: anyio.abc.ObjectReceiveStream[SessionMessage]) -> None:
+        async with to_send:
+            async for message in to_send:
+                stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                with suppress(ConnectionError):  # it has ended: its reader says so
+                    await stdin.drain()
+
+    async def _keep_log(self, stderr: asyncio.StreamReader) -> None:
+        rest = b""
+        while chunk := await stderr.read(65_536):
+            *lines, rest = (rest + chunk).split(b"\n")
+            self.log.extend(map(_shown, lines))
+            if len(rest) > _LOG_CHARACTERS:
+                self.log.append(_shown(rest))
+                rest = b""
+        if rest:
+            self.log.append(_shown(rest))
+
+
+def _tied_to_us(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command, killed when we are, where util-linux is there; otherwise it has to notice that its input has ended."""
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "KILL", "--", *command) if setpriv and shutil.which(command[0]) else command
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    which = (
+        (resource.RLIMIT_AS, limits.memory_bytes),
+        (resource.RLIMIT_CPU, limits.cpu_s),
+        (resource.RLIMIT_NOFILE, limits.files),
+    )
+    for kind, most in which:
+        if most is not None:
+            with suppress(ProcessLookupError):  # it has ended already
+                resource.prlimit(pid, kind, (most, most))
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Close its input, ask it to end, then make it; what else is in its group goes in any case."""
+    assert process.stdin
+    process.stdin.close()
+    for number in (None, signal.SIGTERM):
+        if number is not None:
+            _signal(process, number)
+        with anyio.move_on_after(_GRACE_S):
+            await process.wait()
+            break
+    _signal(process, signal.SIGKILL)
+    await process.wait()
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return "it closed its standard output"
+    if status < 0:
+        return f"it was killed by {signal.Signals(-status).name}"
+    return f"it ended with exit status {status}"
+
+
+def _shown(line: bytes) -> str:
+    """A line of a log, as it can be shown to anybody: without control characters."""
+    text = line[:_LOG_CHARACTERS].decode("utf-8", "replace")
+    return "".join(character if character.isprintable() else " " for character in text).rstrip()

@@ -1,0 +1,106 @@
+"""A tool server over standard input and output, without any library, that behaves as its argument says; for tests.
+
+``odd_server.py good|hang|die|stray|huge|broken|lie|deaf [STATE]``: tools ``echo`` (idempotent), ``count`` (how often, in the
+file STATE), ``env``, ``sleep`` and ``die``.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+HOW = sys.argv[1]
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+NOTHING = {"type": "object"}
+SECONDS = {"type": "object", "properties": {"seconds": {"type": "number"}}}
+TOOLS = [
+    {"name": "echo", "description": "Says it again.", "inputSchema": TEXT, "annotations": {"idempotentHint": True}},
+    {"name": "count", "description": "One more.", "inputSchema": NOTHING},
+    {"name": "env", "description": "A variable.", "inputSchema": TEXT},
+    {
+        "name": "sleep",
+        "description": "Waits.",
+        "inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}},
+    },
+    {"name": "die", "description": "Ends the server.", "inputSchema": NOTHING},
+]
+if HOW == "lie":
+    TOOLS[0] = {**TOOLS[0], "inputSchema": {"type": "object", "properties": {"text": {"type": "no such type"}}}}
+
+
+def say(message):
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def answer(id, **result):
+    say({"jsonrpc": "2.0", "id": id, **result})
+
+
+def told(text, wrong=False):
+    return {"content": [{"type": "text", "text": text}], "isError": wrong}
+
+
+def call(id, params):
+    name, given = params["name"], params.get("arguments") or {}
+    if name == "echo" and HOW == "huge":
+        text = told("x" * (50 << 20))
+    elif name == "echo" and HOW == "broken":
+        sys.stdout.write('{"jsonrpc": "2.0", "id": ' + str(id) + ', "result": {\n')
+        sys.stdout.flush()
+        os._exit(4)
+    elif name == "echo" and HOW == "deaf":
+        return
+    elif name == "echo":
+        text = told(str(given.get("text")), wrong=given.get("text") == "fail")
+    elif name == "count":
+        state = Path(sys.argv[2])
+        state.write_text(str(int(state.read_text()) + 1 if state.exists() else 1))
+        text = told(state.read_text())
+    elif name == "env":
+        text = told(os.environ.get(given["text"], "(not set)"))
+    elif name == "sleep":
+        token = (params.get("_meta") or {}).get("progressToken")
+        until, done = time.monotonic() + given.get("seconds", 1), 0
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            done += 1
+            if token is not None:
+                progress = {"progressToken": token, "progress": done}
+                say({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+        text = told("slept")
+    elif name == "die":
+        sys.stderr.write("asked to die\n")
+        sys.stderr.flush()
+        os._exit(7)
+    else:
+        answer(id, error={"code": -32602, "message": f"no tool {name}"})
+        return
+    answer(id, result=text)
+
+
+if HOW == "die":
+    sys.stderr.write("cannot start: the disk is full\n")
+    sys.exit(3)
+if HOW == "hang":
+    time.sleep(600)
+if HOW == "stray":
+    sys.stdout.write("Starting up, please wait\n")
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message.get("method"), message.get("id")
+    if HOW == "stray":
+        sys.stdout.write("got a line\n")
+    if method == "initialize":
+        version = message["params"]["protocolVersion"]
+        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+        answer(id, result={"protocolVersion": version, **about})
+    elif method == "tools/list":
+        answer(id, result={"tools": TOOLS})
+    elif method == "tools/call":
+        call(id, message["params"])
+    elif method == "ping":
+        answer(id, result={})
+    elif id is not None:
+        answer(id, error={"code": -32601, "message": f"no method {method}"})

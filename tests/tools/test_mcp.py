@@ -1,0 +1,211 @@
+"""Tools of MCP servers as an agent has them: worlds and tools whole, other servers' with whatever they are."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp", reason="tool servers need the extra serve")
+
+from sanderling.agent.opening import AgentConfig, opened_agent
+from sanderling.core.errors import UserError
+from sanderling.core.record import Question
+from sanderling.core.types import Ending, ToolStatus
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.mcp.client import Connection
+from sanderling.tools.mcp.config import ServerConfig, connection_to, opened_servers
+from sanderling.tools.mcp.tools import McpTool, RemoteWorld, found_in
+from sanderling.world.contract import Occasion, Page
+from sanderling.world.disk.building import build_world
+from sanderling.world.disk.store import open_as_met
+
+ODD = Path(__file__).parent.parent / "odd_server.py"
+PAGES = [
+    Page(url=f"https://w.example/{n}", title=f"Page {n}", text=f"The river Kent passes town {n}.\n\n" * 40) for n in range(9)
+]
+MODEL = """
+def model(messages, key):
+    if key.turn == 0:
+        return '<think>x</think><tool_call>{"name": "search", "arguments": {"query": ["Kent"]}}</tool_call>'
+    if key.turn == 1:
+        return '<think>x</think><tool_call>{"name": "visit", "arguments": {"url": ["https://w.example/3"]}}</tool_call>'
+    return "<think>x</think><answer>Kent</answer>"
+"""
+
+
+def odd(how: str, *more: str, **config: object) -> ServerConfig:
+    return ServerConfig.model_validate({"command": (sys.executable, str(ODD), how, *more), **config})
+
+
+def served(world: Path, **config: object) -> ServerConfig:
+    words = (sys.executable, "-m", "sanderling", "world", "serve", str(world), "--mcp-stdio")
+    return ServerConfig.model_validate({"command": words, **config})
+
+
+@asynccontextmanager
+async def opened(config: ServerConfig, name: str = "odd") -> AsyncIterator[Connection]:
+    connection = connection_to(name, config)
+    await connection.open()
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def tools(config: ServerConfig) -> AsyncIterator[dict[str, McpTool]]:
+    async with opened(config) as connection:
+        yield {tool.spec.name: tool for tool in found_in(connection)[1]}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    build_world(tmp_path_factory.mktemp("mcp") / "w", PAGES, name="w", source="test")
+    return tmp_path_factory.getbasetemp() / "mcp0" / "w"
+
+
+async def test_a_world_behind_a_server_is_the_world(world: Path) -> None:
+    here = open_as_met(world)
+    async with opened(served(world)) as connection:
+        (there,), others = found_in(connection)
+        assert isinstance(there, RemoteWorld) and not others
+        told = there.name, there.fingerprint, there.page_count, there.offline
+        assert told == (here.name, here.fingerprint, here.page_count, here.offline)
+        occasion = Occasion(masked=frozenset({"https://w.example/0"}), question="q", occurrence=2)
+        for query in ("Kent", "town 3", "", "zzz"):
+            asked = {"limit": 4, "snippet_words": 9, "occasion": occasion}
+            assert await there.search(query, **asked) == await here.search(query, **asked)
+        for url in ("https://w.example/1", "https://w.example/0", "https://w.example/1#page=2", "nowhere"):
+            asked = {"max_words": 40, "occasion": occasion}
+            assert await there.visit(url, "town", **asked) == await here.visit(url, "town", **asked)
+
+
+async def test_an_episode_is_the_same_in_process_and_behind_a_server(world: Path, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(MODEL)
+    records = []
+    for place in ({"worlds": (world,)}, {"mcp": {"far": served(world)}}):
+        config = AgentConfig.model_validate({"model": f"{tmp_path / 'm.py'}:model", **place})
+        async with opened_agent(config) as agent:
+            record = await agent.run(Question(id="q", text="Which river?"))
+        assert record.ending is Ending.ANSWERED
+        records.append(record.model_dump_json(exclude={"seconds": True, "nodes": {"__all__": {"seconds"}}}))
+    assert records[0] == records[1]
+
+
+async def test_a_server_s_tools_are_called_with_checked_arguments(tmp_path: Path) -> None:
+    async with tools(odd("good", str(tmp_path / "n"))) as found:
+        assert sorted(found) == ["count", "die", "echo", "env", "sleep"]
+        said = await found["echo"]({"text": "hi"}, ToolContext())
+        assert (said.text, said.status) == ("hi", ToolStatus.OK)
+        failed = await found["echo"]({"text": "fail"}, ToolContext())
+        assert (failed.text, failed.status) == ("fail", ToolStatus.FAILED)
+        wrong = await found["echo"]({"text": 3}, ToolContext())
+        assert wrong.status is ToolStatus.BAD_ARGUMENTS and "text" in wrong.text
+
+
+async def test_a_call_may_take_longer_than_others_wait_and_is_stopped_on_time(tmp_path: Path) -> None:
+    async with tools(odd("good")) as found:
+        assert (await found["sleep"]({"seconds": 0.4}, ToolContext())).text == "slept"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await found["sleep"]({"seconds": 5}, ToolContext())
+    async with opened(odd("good")) as connection:
+        heard: list[float] = []
+
+        async def progress(done: float, total: float | None, words: str | None) -> None:
+            heard.append(done)
+
+        await connection.call("sleep", {"seconds": 0.3}, progress=progress)
+        assert heard == sorted(heard) and len(heard) >= 2
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        ("die", "exit status 3 (cannot start: the disk is full)"),
+        ("hang", "did not answer within 1 seconds"),
+    ],
+)
+async def test_a_server_that_does_not_come_up_says_why(how: str, sentence: str) -> None:
+    with pytest.raises(UserError, match="does not come up") as error:
+        async with opened_servers({"odd": odd(how, start_s=1.0)}):
+            pass
+    assert sentence in str(error.value)
+    with pytest.raises(UserError, match="no command or folder"):
+        async with opened_servers({"odd": ServerConfig(command=("no-such-command",))}):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("how", "tool", "sentence"),
+    [
+        ("good", "die", "exit status 7 (asked to die)"),
+        ("broken", "echo", "exit status 4"),
+        ("huge", "echo", "a line of more than 1,048,576 bytes"),
+    ],
+)
+async def test_a_server_that_breaks_is_an_outage_with_its_reason(how: str, tool: str, sentence: str) -> None:
+    async with tools(odd(how, reply_mb=1)) as found:
+        with pytest.raises(ToolOutageError) as error:
+            await found[tool]({"text": "x"}, ToolContext())
+        assert sentence in str(error.value)
+        with pytest.raises(ToolOutageError):
+            await found["env"]({"text": "x"}, ToolContext())
+
+
+async def test_what_a_server_prints_between_messages_is_left_out() -> None:
+    async with opened(odd("stray")) as connection:
+        assert (await found_in(connection)[1][0]({"text": "hi"}, ToolContext())).text == "hi"
+        assert connection.server.stray >= 2  # type: ignore[union-attr]
+
+
+async def test_a_schema_that_is_none_is_refused_unless_its_tool_is_left_out() -> None:
+    async with opened(odd("lie")) as connection:
+        with pytest.raises(UserError, match="schema that is none"):
+            found_in(connection)
+        assert [tool.spec.name for tool in found_in(connection, ("env", "sl*"))[1]] == ["env", "sleep"]
+        with pytest.raises(UserError, match=r"no tool 'nothing'"):
+            found_in(connection, ("nothing",))
+
+
+async def test_a_server_has_the_secrets_that_it_was_given_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERS", "s1")
+    monkeypatch.setenv("OTHERS", "s2")
+    (tmp_path / "key").write_text("s3\n")
+    config = odd("good", env={"PLAIN": "p"}, secrets={"KEY": "env:HERS", "FILE": f"file:{tmp_path / 'key'}"})
+    async with tools(config) as found:
+        values = {name: (await found["env"]({"text": name}, ToolContext())).text for name in ("PLAIN", "KEY", "FILE", "OTHERS")}
+    assert values == {"PLAIN": "p", "KEY": "s1", "FILE": "s3", "OTHERS": "(not set)"}
+    with pytest.raises(UserError, match="MISSING is not set"):
+        connection_to("odd", odd("good", secrets={"KEY": "env:MISSING"}))
+    with pytest.raises(UserError, match="env:NAME or file:PATH"):
+        connection_to("odd", odd("good", secrets={"KEY": "sk-123"}))
+
+
+async def test_nothing_of_a_server_is_left_behind() -> None:
+    async with opened(odd("good")) as connection:
+        pid = connection.server.pid  # type: ignore[union-attr]
+        os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "either a command or a url"),
+        ({"command": ["x"], "url": "http://x"}, "either a command or a url"),
+        ({"url": "ftp://x"}, "http"),
+        ({"command": ["x"], "token": "env:T"}, "token"),
+    ],
+)
+def test_wrong_settings_are_told(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        ServerConfig.model_validate(json.loads(json.dumps(settings)))
