@@ -70,9 +70,9 @@ def _environment() -> Environment:
     return found
 
 
-def render(template: str, title: str, **values: Any) -> str:
-    """A whole document. The same values give the same page."""
+def render(template: str, title: str, *, script: str = "report.js", **values: Any) -> str:
+    """A whole document with its one script. The same values give the same page."""
     made = _environment()
-    script = made.get_template("report.js").render()
+    script = made.get_template(script).render()
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return made.get_template(template).render(title=title, script=Markup(script), script_digest=digest, **values)

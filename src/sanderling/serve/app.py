@@ -119,12 +119,16 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) -> None:
-    """Serve a world until stopped; ``ready`` is called with the base URL once the server listens.
+    """Serve a world until stopped; see `serve_app`. Raises UserError."""
+    serve_app(create_app(world, settings), settings, ready)
+
+
+def serve_app(app: ASGIApp, settings: ServerSettings, ready: Callable[[str], None]) -> None:
+    """Serve an application until stopped; ``ready`` is called with the base URL once the server listens.
 
     On SIGTERM or Ctrl-C the socket closes, requests in flight finish within the grace, and SIGTERM ends the process with
     status 0. Raises UserError when the address cannot be had.
     """
-    app = create_app(world, settings)
     with listen(settings) as listening:
         config = uvicorn.Config(
             app,

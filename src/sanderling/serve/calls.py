@@ -24,7 +24,7 @@ from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitR
 
 _log = logging.getLogger(__name__)
 _TOGETHER = 8  # queries that one call to the world asks
-_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
+_HEADERS = {401: {"WWW-Authenticate": 'Bearer, Basic realm="sanderling"'}, 429: {"Retry-After": "1"}, 503: {"Retry-After": "1"}}
 _FAILURES = {
     ToolStatus.NOT_FOUND: (404, "No page was found at this address."),
     ToolStatus.GONE: (410, "The page no longer exists."),

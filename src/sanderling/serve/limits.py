@@ -24,6 +24,7 @@ from sanderling.core.errors import UserError
 from sanderling.serve.calls import FAILURE, RefusalError
 
 HEALTH = "/health"
+WRONG_TOKEN = RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.")
 _log = logging.getLogger(__name__)
 
 
@@ -90,7 +91,7 @@ class Limits:
 
     async def _admit(self, scope: Scope, receive: Receive, reply: Send) -> None:
         """Let a request through to the routes. Raises RefusalError that says why not."""
-        self._check_client(Headers(scope=scope))
+        self.check_client(scope)
         if self._running >= self._settings.max_concurrent:
             raise RefusalError(429, "Too many requests at once: try again in a moment.")
         self._running += 1
@@ -107,10 +108,12 @@ class Limits:
         finally:
             self._running -= 1
 
-    def _check_client(self, headers: Headers) -> None:
+    def check_client(self, scope: Scope) -> None:
+        """Whether this client may ask at all. Raises RefusalError."""
+        headers = Headers(scope=scope)
         if self._settings.token is not None:
-            if not _token_matches(headers, self._settings.token):
-                raise RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.")
+            if not presents(headers, self._settings.token):
+                raise WRONG_TOKEN
         elif is_loopback(self._settings.host) and not _from_this_machine(headers):
             raise RefusalError(403, "Without a token only this machine may ask: use 127.0.0.1 or localhost in the address.")
 
@@ -135,7 +138,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _token_matches(headers: Mapping[str, str], token: str) -> bool:
+def presents(headers: Mapping[str, str], token: str) -> bool:
     """Whether a client presents the token; compared in constant time.
 
     It comes as ``Authorization: Bearer``, as ``X-API-KEY`` (Serper's clients), or as the password in the base URL

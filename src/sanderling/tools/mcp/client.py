@@ -106,6 +106,15 @@ class Connection:
                 break
         return tuple(found)
 
+    async def list_again(self) -> None:
+        """Ask for its tools once more, which shows that it is alive. Raises ToolOutageError."""
+        if self._client is None or self.closed.is_set():
+            raise self._outage()
+        try:
+            self.tools = await self._listed(self._client)
+        except (MCPError, HTTPError, OSError, ValidationError) as error:
+            raise self._outage(_reason(error)) from error
+
     async def _until_over(self, client: Client) -> None:
         """Until somebody closes it, or the child ends."""
         leave = asyncio.ensure_future(self._leave.wait())

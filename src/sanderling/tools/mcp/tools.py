@@ -94,31 +94,33 @@ class RemoteWorld(World):
             raise OutageError(f"{self._connection.name} gives no replies of a world.") from error
 
 
+def allowed(connection: Connection, names: Iterable[str] = ()) -> list[types.Tool]:
+    """A server's tools of these names, or patterns with ``*``; without any, all. Raises UserError for one that fits none."""
+    patterns = {name: re.compile(re.escape(name).replace(r"\*", ".*")) for name in names}
+    for name, pattern in patterns.items():
+        if not any(pattern.fullmatch(tool.name) for tool in connection.tools):
+            known = ", ".join(tool.name for tool in connection.tools)
+            raise UserError(f"{connection.name} has no tool {name!r}: choose of {known}.")
+    return [tool for tool in connection.tools if not patterns or any(one.fullmatch(tool.name) for one in patterns.values())]
+
+
 def found_in(
-    connection: Connection, allowed: Iterable[str] = (), taken: Iterable[str] = ()
+    connection: Connection, names: Iterable[str] = (), taken: Iterable[str] = ()
 ) -> tuple[list[RemoteWorld], list[McpTool]]:
-    """The worlds and the other tools of a server; ``allowed``: names or patterns with ``*``, empty for all.
+    """The worlds and the other tools of a server, those of these ``names`` (see `allowed`).
 
     A tool has its own name, without a pool's; where that is ``taken``, the server's or the pool's before it. Raises UserError.
     """
-    patterns = [re.compile(re.escape(name).replace(r"\*", ".*")) for name in allowed]
-    chosen = [tool for tool in connection.tools if not patterns or any(one.fullmatch(tool.name) for one in patterns)]
-    if unmet := [
-        name for name, one in zip(allowed, patterns, strict=True) if not any(one.fullmatch(t.name) for t in connection.tools)
-    ]:
-        known = ", ".join(tool.name for tool in connection.tools)
-        raise UserError(f"{connection.name} has no tool {unmet[0]!r}: choose of {known}.")
     worlds: dict[tuple[str, str], dict[str, types.Tool]] = {}
-    tools, names = list[McpTool](), set(taken)
-    for tool in chosen:
+    tools, known = list[McpTool](), set(taken)
+    for tool in allowed(connection, names):
         about = About.of(tool)
         if about.part:
             worlds.setdefault((about.world, about.fingerprint), {})[about.part] = tool
             continue
         pool, _, bare = tool.name.rpartition(".")
-        name = next(
-            name for name in (bare, f"{pool or connection.name}_{bare}", f"{connection.name}_{tool.name}") if name not in names
-        )
-        names.add(name)
+        choices = bare, f"{pool or connection.name}_{bare}", f"{connection.name}_{tool.name}"
+        name = next((name for name in choices if name not in known), choices[-1])
+        known.add(name)
         tools.append(McpTool(connection, tool, _NO_NAME.sub("_", name)[:_LONGEST_NAME]))
     return [RemoteWorld(connection, parts) for parts in worlds.values() if len(parts) == 2], tools

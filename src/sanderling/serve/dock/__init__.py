@@ -1,0 +1,1 @@
+"""The dock: pools of tool servers behind one address."""

@@ -1,0 +1,280 @@
+"""The dock itself: tools of all pools under one roof, who may call them, what is written down of each call."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from filelock import FileLock, Timeout
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.exceptions import best_match
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from sanderling.core.errors import UserError
+from sanderling.serve.dock.config import DockConfig, check_dock
+from sanderling.serve.dock.pool import DockError, Pool, Trouble
+from sanderling.serve.dock.replica import Replica, State
+from sanderling.tools.mcp.client import CallRefusedError, Progress
+from sanderling.tools.mcp.config import secret
+from sanderling.tools.mcp.wire import CONTEXT, LEAVE
+
+AUDIT = "audit.jsonl"
+_IDLE_CHECK_S = 5.0
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who asks: by the name of the token; None for pools: all of them."""
+
+    name: str = "anybody"
+    pools: frozenset[str] | None = None
+    admin: bool = True
+
+    def may(self, pool: str) -> bool:
+        return self.pools is None or pool in self.pools
+
+
+class NoSuchToolError(Exception):
+    """There is none of this name, or not for this client."""
+
+
+class Dock:
+    """Pools, started and stopped together: ``async with dock``. Raises UserError for settings that do not go together."""
+
+    def __init__(self, config: DockConfig) -> None:
+        check_dock(config)
+        self.config, self.began = config, time.time()
+        self.pools = {name: Pool(name, one) for name, one in config.pools.items()}
+        self.clients = {secret(one.token): _client(name, one.pools, one.admin) for name, one in config.tokens.items()}
+        if len(self.clients) < len(config.tokens):
+            raise UserError("Two tokens of the dock have the same secret: give each its own.")
+        self._lock = FileLock(config.state / "lock")
+        self._audit, self.audit_trouble = config.state / AUDIT, ""
+        self._checkers: dict[tuple[str, str], Draft202012Validator | None] = {}
+        self._idle: asyncio.Task[None] | None = None
+        self.metrics = _Metrics(self.pools)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The state directory, for this dock alone. Raises UserError where another has it."""
+        try:
+            self.config.state.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(f"Another dock has {self.config.state}: stop it, or name another directory with state.") from None
+        except OSError as error:
+            raise UserError(f"Cannot keep state in {self.config.state} ({error.strerror or error}).") from error
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    async def __aenter__(self) -> "Dock":
+        for pool in self.pools.values():
+            if pool.config.warm:
+                pool.start()
+        self._idle = asyncio.create_task(self._stop_idle())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        await asyncio.gather(*(pool.stop(self.config.grace_s) for pool in self.pools.values()))
+
+    async def tools(self, client: Client, only: Iterable[str] = ()) -> list[tuple[Pool, types.Tool]]:
+        """Each tool that a client may call, with its pool; of pools that cannot start, none."""
+        pools = [pool for name, pool in self.pools.items() if client.may(name) and name in (set(only) or self.pools)]
+        listed = await asyncio.gather(*(pool.listed() for pool in pools))
+        return [(pool, tool) for pool, tools in zip(pools, listed, strict=True) for tool in tools.values()]
+
+    async def find(self, name: str, client: Client) -> tuple[Pool, str]:
+        """The pool and tool of ``pool.tool``, or of a tool's own name where only one pool has it. Raises NoSuchToolError."""
+        pool, _, tool = name.partition(".")
+        if pool in self.pools and client.may(pool) and tool in await self.pools[pool].listed():
+            return self.pools[pool], tool
+        found = [(pool, tool.name) for pool, tool in await self.tools(client) if tool.name == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise NoSuchToolError(
+                f"Several pools have a tool {name!r}: say {' or '.join(f'{p.name}.{name}' for p, _ in found)}."
+            )
+        if pool in self.pools and client.may(pool) and not await self.pools[pool].listed():
+            reason = next((one.reason for one in self.pools[pool].replicas if one.reason), "it has not started yet")
+            raise DockError(Trouble.DOWN, f"The pool {pool} is down: {reason}")
+        raise NoSuchToolError(f"There is no tool {name!r} here: /mcpapi/tools lists them.")
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        client: Client,
+        *,
+        session: str = "",
+        progress: Progress | None = None,
+    ) -> types.CallToolResult:
+        """Call a tool by ``pool.tool``. Raises NoSuchToolError, CallRefusedError, DockError."""
+        pool, tool = await self.find(name, client)
+        context = meta.get(CONTEXT)
+        session = session or (str(context.get("session") or "") if isinstance(context, Mapping) else "")
+        if leaving := str(meta.get(LEAVE) or ""):
+            return await self._leave(pool, tool, leaving, meta)
+        if wrong := self._wrong(pool, tool, arguments):
+            raise CallRefusedError(wrong)
+        began, replica, outcome = time.perf_counter(), None, "cancelled"
+        try:
+            result, replica = await pool.call(tool, arguments, meta, session, progress)
+            outcome = "error" if result.is_error else "ok"
+            return result
+        except DockError as error:
+            outcome = error.trouble.value
+            raise
+        except CallRefusedError:
+            outcome = "refused"
+            raise
+        finally:
+            seconds = time.perf_counter() - began
+            pool.outcomes[outcome] += 1
+            pool.seconds.append(seconds)
+            self.metrics.called(pool.name, tool, outcome, seconds)
+            self._note(client, pool, tool, arguments, session, replica, outcome, seconds)
+
+    async def _leave(self, pool: Pool, tool: str, session: str, meta: Mapping[str, Any]) -> types.CallToolResult:
+        """A session is over: tell the replica that kept something for it, if there is one."""
+        if pool.keeps(session):
+            try:
+                await pool.call(tool, {}, meta, session, None)
+            except DockError:  # it is gone, with what it kept
+                return types.CallToolResult(content=[])
+            finally:
+                pool.forget(session)
+        return types.CallToolResult(content=[])
+
+    def _wrong(self, pool: Pool, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What is wrong with a call's arguments by the tool's schema; a schema that is none checks nothing."""
+        schema = pool.tools[tool].input_schema
+        key = pool.name, json.dumps(schema, sort_keys=True)
+        if key not in self._checkers:
+            try:
+                Draft202012Validator.check_schema(schema)
+                self._checkers[key] = Draft202012Validator(schema)
+            except SchemaError:
+                self._checkers[key] = None
+        checker = self._checkers[key]
+        error = None if checker is None else best_match(checker.iter_errors(dict(arguments)))
+        if error is None:
+            return ""
+        return f"{tool}: {'.'.join(map(str, error.absolute_path)) or 'its arguments'}: {error.message[:300]}."
+
+    def _note(
+        self,
+        client: Client,
+        pool: Pool,
+        tool: str,
+        arguments: Mapping[str, Any],
+        session: str,
+        replica: Replica | None,
+        outcome: str,
+        seconds: float,
+    ) -> None:
+        """What the audit log has of a call: everything but the text of arguments and result."""
+        digest = hashlib.sha256(json.dumps(arguments, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest()
+        about = {"client": client.name, "pool": pool.name, "replica": None if replica is None else replica.number}
+        about |= {"tool": tool, "session": session, "arguments": digest[:16]}
+        self.write({**about, "outcome": outcome, "ms": round(seconds * 1_000, 2)})
+
+    def write(self, what: Mapping[str, Any]) -> None:
+        """A line of the audit log, dated; nothing fails for it, the page says so."""
+        try:
+            with self._audit.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"at": round(time.time(), 3), **what}) + "\n")
+            self.audit_trouble = ""
+        except OSError as error:
+            self.audit_trouble = f"The audit log cannot be written ({error.strerror or error})."
+
+    async def _stop_idle(self) -> None:
+        """Stop pools that are started on demand and were not called for long."""
+        while True:
+            await asyncio.sleep(_IDLE_CHECK_S)
+            for pool in self.pools.values():
+                idle = time.monotonic() - pool.last_call > pool.config.idle_s
+                if not pool.config.warm and pool.is_open and idle and not any(one.calls for one in pool.replicas):
+                    await pool.stop(0.0)
+
+    def state(self) -> dict[str, Any]:
+        """All that the page shows."""
+        return {
+            "since": time.strftime("%Y-%m-%d %H:%M", time.localtime(self.began)),
+            "audit": self.audit_trouble,
+            "pools": [_pool_state(pool) for pool in self.pools.values()],
+        }
+
+
+def _client(name: str, pools: Iterable[str], admin: bool) -> Client:
+    return Client(name, None if admin else frozenset(pools), admin)
+
+
+def _pool_state(pool: Pool) -> dict[str, Any]:
+    times = sorted(pool.seconds)
+    return {
+        "name": pool.name,
+        "command": " ".join(pool.config.command) or pool.config.url,
+        "open": pool.is_open,
+        "tools": list(pool.tools),
+        "waiting": pool.waiting,
+        "calls": sum(pool.outcomes.values()),
+        "outcomes": dict(pool.outcomes),
+        "retried": pool.retried,
+        "p50_ms": round(times[len(times) // 2] * 1_000, 1) if times else None,
+        "p99_ms": round(times[min(len(times) - 1, len(times) * 99 // 100)] * 1_000, 1) if times else None,
+        "replicas": [
+            {
+                "number": one.number,
+                "state": one.state.value,
+                "pid": one.pid,
+                "calls": one.calls,
+                "served": one.served,
+                "failed": one.failed,
+                "starts": one.starts,
+                "reason": one.reason,
+                "since": one.since,
+                "log": list(one.log)[-40:],
+            }
+            for one in pool.replicas
+        ],
+    }
+
+
+class _Metrics:
+    """For Prometheus: counted as calls end; the state is looked at when it is asked for."""
+
+    def __init__(self, pools: Mapping[str, Pool]) -> None:
+        self._pools, self._registry = pools, CollectorRegistry()
+        about = {"registry": self._registry, "namespace": "sanderling_dock"}
+        self._calls = Counter("calls", "Calls by what became of them.", ("pool", "tool", "outcome"), **about)
+        bounds = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100)
+        self._seconds = Histogram("call_seconds", "Time of a call, waiting included.", ("pool",), buckets=bounds, **about)
+        self._replicas = Gauge("replicas", "Replicas by state.", ("pool", "state"), **about)
+        self._running = Gauge("calls_running", "Calls under way.", ("pool",), **about)
+        self._waiting = Gauge("calls_waiting", "Calls that wait for a replica.", ("pool",), **about)
+        self._starts = Gauge("replica_starts", "Starts of replicas, first ones included.", ("pool",), **about)
+
+    def called(self, pool: str, tool: str, outcome: str, seconds: float) -> None:
+        self._calls.labels(pool, tool, outcome).inc()
+        self._seconds.labels(pool).observe(seconds)
+
+    def text(self) -> bytes:
+        """The page that Prometheus reads."""
+        for name, pool in self._pools.items():
+            for state in State:
+                self._replicas.labels(name, state).set(sum(one.state is state for one in pool.replicas))
+            self._running.labels(name).set(sum(one.calls for one in pool.replicas))
+            self._waiting.labels(name).set(pool.waiting)
+            self._starts.labels(name).set(sum(one.starts for one in pool.replicas))
+        return generate_latest(self._registry)

@@ -1,0 +1,230 @@
+"""A pool: which replica has a call, who waits, what is tried again.
+
+The replica with the fewest calls has the next; ties go round. A call waits in order of arrival, so many and so long as the pool
+says. A session of a tool that keeps something stays at its replica; when that was lost, what it kept is lost, and the session
+is told so once. A call whose replica is lost meanwhile is made again only where that does no harm.
+"""
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import mcp_types as types
+
+from sanderling.serve.dock.config import PoolConfig
+from sanderling.serve.dock.replica import Replica, State
+from sanderling.tools.contract import ToolOutageError
+from sanderling.tools.mcp.client import Progress
+from sanderling.tools.mcp.tools import allowed
+from sanderling.tools.mcp.wire import About
+
+_TRIES = 4  # of an idempotent call, each at another replica or after a restart
+_MOST_SESSIONS = 100_000  # that are remembered; the one used longest ago is forgotten first
+_TIMES = 512  # of the last calls, for the page
+
+
+class Trouble(StrEnum):
+    """Why a call has no result of its server's."""
+
+    BUSY = "busy"  # too many wait already
+    TIMEOUT = "timeout"  # no replica in time, or no result
+    DOWN = "down"  # the replica was lost
+    SESSION_LOST = "session_lost"
+    STOPPED = "stopped"
+
+
+class DockError(Exception):
+    """A call that the dock could not get a result for; the message is one sentence."""
+
+    def __init__(self, trouble: Trouble, sentence: str) -> None:
+        super().__init__(sentence)
+        self.trouble = trouble
+
+
+@dataclass
+class _Waiting:
+    """Somebody who waits for a replica: any, or the one of a session."""
+
+    found: asyncio.Future[Replica]
+    only: Replica | None
+
+
+class Pool:
+    """The replicas of one tool server."""
+
+    def __init__(self, name: str, config: PoolConfig) -> None:
+        self.name, self.config = name, config
+        self.replicas = [Replica(name, number, config, self._changed) for number in range(config.replicas)]
+        self.tools: dict[str, types.Tool] = {}  # as a replica listed them last
+        self.outcomes, self.seconds = Counter[str](), deque[float](maxlen=_TIMES)
+        self.retried = 0
+        self.last_call = time.monotonic()
+        self._waiting: deque[_Waiting] = deque()
+        self._sessions: OrderedDict[str, tuple[Replica, int]] = OrderedDict()  # with the start of it that they belong to
+        self._turn = 0
+        self._open = asyncio.Event()  # whether calls are taken
+        self._listed = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_open(self) -> bool:
+        return self._open.is_set()
+
+    def start(self, number: int | None = None) -> None:
+        """Start all replicas, or one, and take calls."""
+        self._open.set()
+        for replica in self._chosen(number):
+            replica.start()
+
+    async def stop(self, grace_s: float, number: int | None = None) -> None:
+        """End the replicas, or one, when their calls are done or the grace is over; a pool without any takes no calls."""
+        if number is None:
+            self._open.clear()
+            for one in self._waiting:
+                if not one.found.done():
+                    one.found.set_exception(DockError(Trouble.STOPPED, f"The pool {self.name} was stopped."))
+            self._waiting.clear()
+        await asyncio.gather(*(replica.stop(grace_s) for replica in self._chosen(number)))
+
+    async def kill(self, number: int | None = None) -> None:
+        """End the processes at once; they are started anew."""
+        await asyncio.gather(*(replica.kill() for replica in self._chosen(number)))
+
+    def _chosen(self, number: int | None) -> list[Replica]:
+        return self.replicas if number is None else [self.replicas[number]]
+
+    def keeps(self, session: str) -> bool:
+        """Whether something may be kept for a session here."""
+        return session in self._sessions
+
+    async def listed(self) -> Mapping[str, types.Tool]:
+        """Its tools, once a replica has told them; of a pool that cannot start, none after a while."""
+        if not self._listed.is_set() and not self.config.warm and not self.is_open:
+            self.start()
+        try:
+            async with asyncio.timeout(self.config.start_s):
+                await self._listed.wait()
+        except TimeoutError:
+            return {}
+        return self.tools
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any], session: str, progress: Progress | None
+    ) -> tuple[types.CallToolResult, Replica]:
+        """The result of a call, and who gave it. Raises DockError, and CallRefusedError from the server."""
+        if not self.is_open:
+            if self.config.warm:
+                raise DockError(Trouble.STOPPED, f"The pool {self.name} is stopped: start it again first.")
+            self.start()
+        about, definition = About.of(self.tools[tool]), self.tools[tool]
+        hints = definition.annotations
+        again = tool in self.config.idempotent or bool(hints and (hints.idempotent_hint or hints.read_only_hint))
+        sticky = session if session and (about.keeps or self.config.sticky) else ""
+        until, tries = time.monotonic() + self.config.wait_s, _TRIES if again and not sticky else 1
+        while True:
+            replica = await self._acquire(sticky, until)
+            connection = replica.connection
+            assert connection is not None
+            try:
+                async with asyncio.timeout(self.config.call_s):
+                    return await connection.call(tool, arguments, meta, progress), replica
+            except TimeoutError:
+                replica.doubted()
+                raise DockError(Trouble.TIMEOUT, f"{tool} took longer than {self.config.call_s:g} seconds.") from None
+            except ToolOutageError as error:
+                replica.failed += 1
+                tries -= 1
+                if not tries:
+                    raise DockError(Trouble.DOWN, str(error)) from error
+                self.retried += 1
+            finally:
+                replica.end()
+                replica.served += 1
+                self.last_call = time.monotonic()
+                self._changed()
+
+    async def _acquire(self, session: str, until: float) -> Replica:
+        """A replica with room for one more call, in the order of asking. Raises DockError."""
+        only = self._of_session(session)
+        if not self._waiting and (replica := self._next(only)) is not None:
+            return self._taken(replica, session)
+        if len(self._waiting) >= self.config.waiting:
+            raise DockError(Trouble.BUSY, f"{len(self._waiting)} calls wait for the pool {self.name} already: try again later.")
+        one = _Waiting(asyncio.get_running_loop().create_future(), only)
+        self._waiting.append(one)
+        try:
+            async with asyncio.timeout(until - time.monotonic()):
+                replica = await one.found
+        except BaseException as error:
+            if one in self._waiting:
+                self._waiting.remove(one)
+            elif one.found.done() and not one.found.cancelled() and one.found.exception() is None:
+                one.found.result().end()  # it was found in the moment in which nobody waited any more
+                self._changed()
+            if not isinstance(error, TimeoutError):
+                raise
+            why = next((f" ({replica.reason})" for replica in self.replicas if replica.reason), "")
+            sentence = f"No replica of {self.name} was free within {self.config.wait_s:g} seconds{why}."
+            ready = any(replica.state is State.READY for replica in self.replicas)
+            raise DockError(Trouble.TIMEOUT if ready else Trouble.DOWN, sentence) from None
+        return self._taken(replica, session, counted=True)
+
+    def _of_session(self, session: str) -> Replica | None:
+        """The replica that has what a session kept; None: it has kept nothing yet. Raises DockError where that was lost."""
+        if session not in self._sessions:
+            return None
+        replica, start = self._sessions[session]
+        if replica.starts != start or replica.state not in (State.READY, State.DRAINING):
+            del self._sessions[session]
+            why = f"The replica that kept this session's files was lost ({replica.reason or replica.state})."
+            raise DockError(Trouble.SESSION_LOST, why)
+        return replica
+
+    def _taken(self, replica: Replica, session: str, *, counted: bool = False) -> Replica:
+        self._turn += 1
+        replica.last_used = self._turn
+        if not counted:
+            replica.begin()
+        if session:
+            self._sessions[session] = replica, replica.starts
+            self._sessions.move_to_end(session)
+            if len(self._sessions) > _MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        return replica
+
+    def _next(self, only: Replica | None) -> Replica | None:
+        """The free replica with the fewest calls, or the one that is asked for, if that is free."""
+        if only is not None:
+            return only if only.free else None
+        free = [replica for replica in self.replicas if replica.free]
+        return min(free, key=lambda replica: (replica.calls, replica.last_used)) if free else None
+
+    def forget(self, session: str) -> None:
+        """A session is over."""
+        self._sessions.pop(session, None)
+
+    def _changed(self) -> None:
+        """A replica is another than before: note its tools, and give it to those who wait, first come first served."""
+        for replica in self.replicas:
+            if replica.state is State.READY and replica.connection is not None and replica.connection.tools:
+                self.tools = {tool.name: tool for tool in allowed(replica.connection, self.config.tools)}
+                self._listed.set()
+                break
+        for one in list(self._waiting):
+            if one.only is not None and one.only.state is not State.READY:
+                self._waiting.remove(one)
+                if not one.found.done():
+                    why = f"The replica that kept this session's files was lost ({one.only.reason or one.only.state})."
+                    one.found.set_exception(DockError(Trouble.SESSION_LOST, why))
+            elif (replica := self._next(one.only)) is not None:
+                self._waiting.remove(one)
+                if not one.found.done():  # it may have been given up
+                    replica.begin()
+                    one.found.set_result(replica)

@@ -1,0 +1,174 @@
+"""One replica of a pool: started, checked, started anew with back-off when it is lost, and always able to say why."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+
+import mcp_types as types
+
+from sanderling.core.errors import UserError
+from sanderling.serve.dock.config import PoolConfig
+from sanderling.tools.contract import ToolOutageError
+from sanderling.tools.mcp.client import CallRefusedError, Connection
+from sanderling.tools.mcp.config import connection_to
+from sanderling.tools.mcp.process import Child
+from sanderling.tools.mcp.tools import allowed
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
+_SOUND_S = 5.0  # who lived so long was not lost at its start
+
+
+class State(StrEnum):
+    """What a replica is doing."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"  # it ends the calls that it has
+    WAITING = "waiting"  # after a loss, before the next start
+
+
+class Replica:
+    """A supervised connection. ``changed`` is called whenever its state is another, or a call has ended."""
+
+    def __init__(self, pool: str, number: int, config: PoolConfig, changed: Callable[[], None]) -> None:
+        self.pool, self.number, self.state = pool, number, State.STOPPED
+        self.calls = self.served = self.failed = self.starts = 0
+        self.reason, self.since = "", time.time()  # of the last loss; of the state
+        self.connection: Connection | None = None
+        self.log: deque[str] = deque(maxlen=200)
+        self.last_used = 0  # the pool's turn in which it was given a call: ties go round
+        self._config, self._changed = config, changed
+        self._task: asyncio.Task[None] | None = None
+        self._stop, self._doubt, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._idle.set()
+
+    @property
+    def name(self) -> str:
+        return f"{self.pool}-{self.number}"
+
+    @property
+    def pid(self) -> int:
+        server = self.connection.server if self.connection is not None else None
+        return server.pid if isinstance(server, Child) and self.state is not State.STOPPED else 0
+
+    @property
+    def free(self) -> bool:
+        return self.state is State.READY and self.calls < self._config.at_once
+
+    def begin(self) -> None:
+        """It has one more call."""
+        self.calls += 1
+        self._idle.clear()
+
+    def end(self) -> None:
+        """A call of its has ended, or was not made after all."""
+        self.calls -= 1
+        if not self.calls:
+            self._idle.set()
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._task is None or self._task.done():
+            self._stop, self._doubt = asyncio.Event(), asyncio.Event()
+            self._task = asyncio.create_task(self._supervise(), name=self.name)
+
+    async def stop(self, grace_s: float = 0.0) -> None:
+        """End it, after the calls that it has if they end in time."""
+        if self._task is None or self._task.done():
+            return
+        if self.state is State.READY:
+            self._become(State.DRAINING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace_s):
+                    await self._idle.wait()
+        self._stop.set()
+        if self.connection is not None:
+            await self.connection.close()
+        await asyncio.wait({self._task})
+
+    async def kill(self) -> None:
+        """End what runs at once, whatever it does; it is started anew."""
+        if self.connection is not None and self.state in (State.READY, State.STARTING, State.DRAINING):
+            self.connection.why = "it was killed on request"
+            await self.connection.close()
+
+    def doubted(self) -> None:
+        """A call took too long: look whether it is still alive."""
+        self._doubt.set()
+
+    def _become(self, state: State) -> None:
+        self.state, self.since = state, time.time()
+        self._changed()
+
+    async def _supervise(self) -> None:
+        losses = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            self._become(State.STARTING)
+            self.starts += 1
+            self.reason = await self._life()
+            sound = time.monotonic() - began > _SOUND_S
+            losses = 1 if sound else losses + 1
+            if self._stop.is_set():
+                break
+            self.log.append(f"(lost) {self.reason}")
+            self._become(State.WAITING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (losses - 1))):
+                    await self._stop.wait()
+        self._become(State.STOPPED)
+
+    async def _life(self) -> str:
+        """From one start to its end; why it ended."""
+        try:
+            self.connection = connection = connection_to(self.name, self._config)
+        except UserError as error:
+            return str(error)
+        if isinstance(connection.server, Child):
+            connection.server.log = self.log  # it outlives the process
+        try:
+            await connection.open()
+            allowed(connection, self._config.tools)
+            await self._check(connection)
+            if not self._stop.is_set():
+                self._become(State.READY)
+                await self._watch(connection)
+        except (ToolOutageError, UserError) as error:
+            return str(error)
+        finally:
+            await connection.close()
+        return connection.why
+
+    async def _watch(self, connection: Connection) -> None:
+        """Until it is over; checked when it has nothing to do, and when a call took too long. Raises ToolOutageError."""
+        while not connection.closed.is_set():
+            over, doubt = asyncio.ensure_future(connection.closed.wait()), asyncio.ensure_future(self._doubt.wait())
+            try:
+                await asyncio.wait({over, doubt}, timeout=self._config.check.every_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                over.cancel()
+                doubt.cancel()
+            if not connection.closed.is_set() and (self._doubt.is_set() or not self.calls):
+                self._doubt.clear()
+                await self._check(connection)
+
+    async def _check(self, connection: Connection) -> None:
+        """Ask it something. Raises ToolOutageError."""
+        check = self._config.check
+        try:
+            async with asyncio.timeout(check.within_s):
+                if not check.tool:
+                    await connection.list_again()
+                    return
+                result = await connection.call(check.tool, check.arguments)
+        except TimeoutError:
+            raise ToolOutageError(f"{self.name}: it did not answer a check within {check.within_s:g} seconds.") from None
+        except CallRefusedError as error:
+            raise ToolOutageError(f"{self.name}: it refused the check ({error}).") from error
+        if result.is_error:
+            said = " ".join(block.text for block in result.content if isinstance(block, types.TextContent))[:200]
+            raise ToolOutageError(f"{self.name}: its check failed ({said}).")
