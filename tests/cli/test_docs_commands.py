@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from sanderling.cli.main import build_app
-from sanderling.cli.rl import served_at
+from sanderling.cli.train import served_at
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.recipes.find import find_rl_recipe

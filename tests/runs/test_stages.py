@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sanderling.cli.rl import matching
+from sanderling.cli.train import matching
 from sanderling.core.errors import UserError
 from sanderling.runs.files import LOCK, check_places, locked, replace_file
 from sanderling.runs.jsonl import Lines

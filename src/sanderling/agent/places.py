@@ -156,23 +156,44 @@ async def opened_places(
     questions: Iterable[Question] = (),
     *,
     reader: Reader | None = None,
+    evidence: "Evidence | None" = None,
+    **how: Any,
+) -> AsyncIterator[Mapping[str, Place]]:
+    """Where an agent searches, by the names that questions have in ``meta.world``; of one place for all, under an empty name.
+
+    ``evidence`` takes down what places say; for the rest see :func:`opened_worlds`. Raises UserError.
+    """
+    async with opened_worlds(config, tool_roles(profile), questions, evidence=evidence, **how) as (worlds, further):
+        if not worlds:
+            named = sorted(f"{tool.spec.name} {tool.spec.parameters}" for tool in further.values())
+            yield {"": Place("tools", hashlib.sha256("\n".join(named).encode()).hexdigest(), further)}
+            return
+        asked = {name: world if evidence is None else evidence.replies_of(world) for name, world in worlds.items()}
+        yield {
+            name: Place(world.name, world.fingerprint, {**world_tools(world, profile, reader), **further})
+            for name, world in asked.items()
+        }
+
+
+@asynccontextmanager
+async def opened_worlds(
+    config: PlaceConfig,
+    taken: Iterable[str],
+    questions: Iterable[Question] = (),
+    *,
     guard: "Guard | None" = None,
     notice: Notice = lambda line: None,
     on_outgoing: "Callable[[Outgoing], None] | None" = None,
     consent: "Callable[[Outgoing], bool]" = lambda call: False,
     evidence: "Evidence | None" = None,
-) -> AsyncIterator[Mapping[str, Place]]:
-    """Where an agent searches, by the names that questions have in ``meta.world``; of one place for all, under an empty name.
+) -> AsyncIterator[tuple[Mapping[str, World], Mapping[str, Tool]]]:
+    """What is searched, by the names that questions have in ``meta.world``, and the further tools, none with a ``taken`` name.
 
-    Each world is opened once. ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent``
-    says whether something private is; ``evidence`` takes down what places say. Raises UserError.
+    Of one world for all, it is under an empty name; where there are tools alone, there is none. Each world is opened once.
+    ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent`` says whether something
+    private is. Raises UserError.
     """
     further: dict[str, Tool] = {tool.spec.name: tool for tool in (load_outside(name, "tool", Tool) for name in config.tools)}
-
-    def place(world: World) -> Place:
-        world = world if evidence is None else evidence.replies_of(world)
-        return Place(world.name, world.fingerprint, world_tools(world, profile, reader) | further)
-
     met = config.faults or None, config.world_seed, config.search, config.prompt_injection
 
     def kept(world: World) -> World:
@@ -181,41 +202,47 @@ async def opened_places(
     def dated(world: World) -> World:
         return world if config.as_of is None else AsOfWorld(world, config.as_of)
 
+    def met_here(world: World) -> World:
+        return kept(dated(filtered(world, guard=guard, filters=config.filters)))
+
     def opened(path: Path) -> World:
         return kept(dated(open_as_met(path, *met, guard=guard, filters=config.filters)))
 
     async with AsyncExitStack() as stack:
         remote: list[World] = []
         if config.mcp or config.dock:
-            remote, tools = await _of_servers(config, {*tool_roles(profile), *further}, stack)
+            remote, tools = await _of_servers(config, {*taken, *further}, stack)
             further |= {tool.spec.name: tool for tool in tools}
-            if not (remote or config.worlds or config.docs or config.web):
-                named = sorted(f"{tool.spec.name} {tool.spec.parameters}" for tool in further.values())
-                yield {"": Place("tools", hashlib.sha256("\n".join(named).encode()).hexdigest(), further)}
-                return
+        here = config.worlds or config.docs or config.web
+        if not here and not remote and further and (config.mcp or config.dock or not questions):
+            yield {}, further
+            return
+        by_name = {world.name: met_here(world) for world in remote}
+        if not here and len(remote) > 1 and questions and all(str(one.meta.get(WORLD)) in by_name for one in questions):
+            yield by_name, further
+            return
         if config.web or config.docs or remote or (len(config.worlds) > 1 and not questions):
             from sanderling.world.disk.documents import documents_in, documents_world  # brings all that builds worlds
             from sanderling.world.together import Together
 
             sources = {source.path: source for source in documents_in(config.docs)}
             chosen, preferred = chosen_places(config, {path: source.name for path, source in sources.items()})
-            several = [kept(dated(filtered(world, guard=guard, filters=config.filters))) for world in remote]
+            several = [met_here(world) for world in remote]
             for one in chosen:
                 if one is not None:
                     several.append(opened(documents_world(sources[one], notice=notice) if one in sources else one))
                     continue
-                web = await stack.enter_async_context(_live_web(config))
-                several.append(kept(dated(filtered(web, guard=guard, filters=config.filters))))
+                several.append(met_here(await stack.enter_async_context(_live_web(config))))
             together = Together(several, preferred, config.leaks, on_outgoing, consent)
-            yield {"": place(several[0] if together.offline and len(several) == 1 else together)}
+            yield {"": several[0] if together.offline and len(several) == 1 else together}, further
             return
         if config.only or config.prefer:
             raise UserError("only and prefer choose among several places that every question has: leave them out here.")
         found = world_directories(config.worlds, questions)
         if not found:
             raise UserError(NO_PLACE)
-        places = {path: place(opened(path)) for path in dict.fromkeys(found.values())}
-        yield {name: places[path] for name, path in found.items()}
+        places = {path: opened(path) for path in dict.fromkeys(found.values())}
+        yield {name: places[path] for name, path in found.items()}, further
 
 
 async def _of_servers(config: PlaceConfig, taken: set[str], stack: AsyncExitStack) -> "tuple[list[World], list[McpTool]]":

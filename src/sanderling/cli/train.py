@@ -1,13 +1,14 @@
-"""``sanderling train`` and ``sanderling model``: change a model's weights, plan that, or make a random model. Thin."""
+"""``sanderling train``, ``model`` and ``recipe``: change weights, plan that, make a random model, or do all of it. Thin."""
 
+import glob
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from sanderling.cli.options import RUN, Fresh, Set, argument, one_voice, option, or_help, show, table
-from sanderling.cli.rl import rl
+from sanderling.cli.options import JUDGING, PLACE, RUN, Fresh, Set, argument, one_voice, option, or_help, show, table
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
 
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 models = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
-app.command("rl")(rl)
+recipes = typer.Typer(no_args_is_help=True)
 _MODEL = "Required, here or in the recipe: the Hugging Face directory to start from."
 _DATA = "Required, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
 _RECIPE = "lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings."
 _PLANNED = "Of train sft (lora-24gb by default); with --rl of train rl (dr-venus-4b)."
 _SIZE = "tiny, or as published: 0.6b, 1.7b, 4b, 4b-2507, 8b, 14b, 32b."
+_QUESTIONS = "Required, here or in the recipe: a file, or a quoted pattern. Repeatable."
+_WORLDS = "A world, or a quoted pattern; needed unless questions name theirs in meta.world. Repeatable."
+_RL_RECIPE = "dr-venus-4b, literesearcher-4b, literesearcher-4b-two, agentcpm-explore-4b, tiny, or a TOML file."
+_HELD_OUT = "Questions that select the checkpoint and are never trained on."
+_JUDGES = "Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model."
+_ENDPOINT = "Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
+_SIMPLE = "The loop that fits on a page: one process, synchronous, nothing is resumed."
 
 
 @app.command()
@@ -47,6 +55,56 @@ def sft(
     config = or_help(lambda sets: find_settings("sft", SftConfig, recipe, sets, given), overrides)
     with one_voice() as report:
         run_sft_command(Order(config, out or Path("runs") / config.title, processes, fresh), report)
+
+
+@app.command()
+def rl(
+    questions: Annotated[list[Path] | None, option("--questions", _QUESTIONS, "FILE")] = None,
+    model: Annotated[Path | None, option("--model", _MODEL, "DIR")] = None,
+    worlds: Annotated[list[Path] | None, option("--world", _WORLDS, "DIR", PLACE)] = None,
+    recipe: Annotated[str, option("--recipe", _RL_RECIPE, "NAME")] = "dr-venus-4b",
+    held_out: Annotated[list[Path] | None, option("--held-out", _HELD_OUT, "FILE")] = None,
+    judges: Annotated[list[str] | None, option("--judge", _JUDGES, "JUDGE", JUDGING)] = None,
+    endpoint: Annotated[str | None, option("--endpoint", _ENDPOINT, "URL#MODEL")] = None,
+    out: Annotated[Path | None, option("--out", "Directory of the run; runs/TITLE by default.", "DIR", RUN)] = None,
+    processes: Annotated[int, option("--processes", "Processes here, one a GPU; or use torchrun.", "N", RUN, min=1)] = 1,
+    fresh: Fresh = False,
+    simple: Annotated[bool, option("--simple", _SIMPLE)] = False,
+    overrides: Set = None,
+) -> None:
+    """Train a model by reinforcement on questions, with an agent that researches worlds.
+
+    If interrupted, run the same command again to resume.
+
+    Everything is checked first. OUT then holds model/, metrics.jsonl, run.db (every rollout) and checkpoints/.
+    """
+    from sanderling.rl.launch import Order, run_rl_command
+
+    given: dict[str, Any] = {"model": model, "judges": tuple(judges) if judges else None, **served_at(endpoint)}
+    for name, paths in (("questions", questions), ("worlds", worlds), ("held_out", held_out)):
+        given[name] = tuple(found for path in paths for found in matching(path)) if paths else None
+    config = or_help(lambda sets: find_rl_recipe(recipe, sets, given), overrides)
+    with one_voice() as report:
+        run_rl_command(Order(config, out or Path("runs") / config.title, processes, fresh, simple), report)
+
+
+def matching(path: Path) -> list[Path]:
+    """The files that a path with ``*``, ``?`` or ``[`` stands for, in order; any other is itself. Raises UserError for none."""
+    if not glob.has_magic(str(path)) or path.exists():
+        return [path]
+    if found := sorted(Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path))):
+        return found
+    raise UserError(f"Nothing matches {path}: check the pattern.")
+
+
+def served_at(endpoint: str | None) -> dict[str, Any]:
+    """What ``--endpoint`` sets. Raises UserError where it does not name the model."""
+    if endpoint is None:
+        return {}
+    place, _, name = endpoint.partition("#")
+    if not name:
+        raise UserError(f"--endpoint {endpoint} names no model: write http://host:port/v1#model, as the server calls it.")
+    return {"rl.pipeline.placement": "served", "sampler.endpoint": place, "sampler.served": name}
 
 
 @app.command()
@@ -107,6 +165,26 @@ def init(
     values = {"out": out, "size": size, "world": world, "tokenizer": tokenizer, "seed": seed, "dtype": dtype}
     with one_voice() as report:
         init_model(check_config(ModelInit, values, "the options"), report)
+
+
+@recipes.command("run")
+def run_recipe(
+    name: Annotated[str, argument("NAME", "tiny, or a TOML file with other settings.")] = "tiny",
+    out: Annotated[Path | None, option("--out", "Directory of the run; runs/NAME by default.")] = None,
+    quick: Annotated[bool, option("--quick", "All stages, far too short to learn much; in runs/NAME-quick.")] = False,
+    fresh: Fresh = False,
+    sets: Set = None,
+) -> None:
+    """Run a recipe; finished stages are skipped, and an interrupted one resumes."""
+    from sanderling.recipes.tiny import find_recipe
+    from sanderling.recipes.tiny_stages import run_tiny
+    from sanderling.runs.progress import Report, command_line
+    from sanderling.runs.stages import command_in
+
+    config = or_help(lambda others: find_recipe(name, quick=quick, overrides=others), sets)
+    directory = out or Path("runs") / (Path(name).stem + ("-quick" if quick else ""))
+    with command_in(directory, fresh=fresh, reads=[config.base] if config.base else []):
+        run_tiny(config, directory, Report(Console()), command_line())
 
 
 def _show_memory(title: str, plan: "Plan") -> None:

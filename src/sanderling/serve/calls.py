@@ -1,4 +1,4 @@
-"""Calls of a served world, run on a few threads; what a refusal looks like to a client; and the contract of a dialect.
+"""Calls of a served world, run on a few threads or awaited; what a refusal looks like to a client; the contract of a dialect.
 
 A dialect is some routes, each an async function from a request (`Call`) to a reply. A slow call holds up no other. A call whose
 request was given up is not started; one that runs cannot be stopped and keeps its thread until it ends. Delays of the world are
@@ -85,7 +85,10 @@ def check_served(*statuses: ToolStatus) -> None:
 
 
 class WorldCalls:
-    """Asynchronous searches and visits of one world, which must be safe to call from so many ``threads``."""
+    """Asynchronous searches and visits of one world, which must be safe to call from so many ``threads``.
+
+    One that waits for others is awaited instead.
+    """
 
     def __init__(self, world: World, threads: int) -> None:
         self.world = world
@@ -115,6 +118,8 @@ class WorldCalls:
 
     async def _run(self, call: Callable[[Asked], Coroutine[Any, Any, Reply]], asked: Asked) -> Reply:
         try:
+            if self.world.waits:
+                return await call(asked)
             return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: answered(call(asked)))
         except (OSError, ToolOutageError) as error:
             raise RefusalError(503, "The world cannot be read at the moment; try again, or look at the server.") from error

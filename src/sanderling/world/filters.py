@@ -126,7 +126,7 @@ class Filter(World):
         self._world = world
         self.name = world.name
         self.page_count = world.page_count
-        self.offline = world.offline
+        self.offline, self.waits = world.offline, world.waits
         self.fingerprint = fingerprint
 
     async def search_many(

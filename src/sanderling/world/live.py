@@ -102,7 +102,7 @@ class LiveWeb(World):
 
     name = LIVE_WEB
     page_count = 0
-    offline = False
+    offline, waits = False, True
 
     def __init__(self, settings: WebSettings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         """``transport``: instead of the network, for tests."""

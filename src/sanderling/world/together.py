@@ -64,7 +64,7 @@ class Together(World):
         self._sent = ""  # the end of what was sent
         self.name = " + ".join(place.name for place in places)
         self.page_count = sum(place.page_count for place in places)
-        self.offline = all(place.offline for place in places)
+        self.offline, self.waits = all(place.offline for place in places), any(place.waits for place in places)
         self.private = {place.name for place in places if place.offline}
         named = [str(preferred), leaks.value, *(place.fingerprint for place in places)]
         self.fingerprint = hashlib.sha256(" ".join(named).encode()).hexdigest() if places[1:] else places[0].fingerprint

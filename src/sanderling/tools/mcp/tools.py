@@ -61,6 +61,8 @@ class McpTool:
 class RemoteWorld(World):
     """A world behind a server: the same replies as the world itself, so that all that works over a world works over it."""
 
+    waits = True
+
     def __init__(self, connection: Connection, tools: Mapping[str, types.Tool]) -> None:
         """``tools``: the server's two for this world, by ``search`` and ``visit``."""
         about = About.of(tools["search"])
