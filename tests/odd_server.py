@@ -1,7 +1,7 @@
 """A tool server over standard input and output, without any library, that behaves as its argument says; for tests.
 
 ``odd_server.py good|hang|die|stray|huge|broken|lie|deaf [STATE]``: tools ``echo`` (idempotent), ``count`` (how often, in the
-file STATE), ``env``, ``sleep`` and ``die``.
+file STATE), ``env``, ``sleep``, ``die`` and ``pid``.
 """
 
 import json
@@ -24,6 +24,7 @@ TOOLS = [
         "inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}},
     },
     {"name": "die", "description": "Ends the server.", "inputSchema": NOTHING},
+    {"name": "pid", "description": "Its process.", "inputSchema": NOTHING},
 ]
 if HOW == "lie":
     TOOLS[0] = {**TOOLS[0], "inputSchema": {"type": "object", "properties": {"text": {"type": "no such type"}}}}
@@ -70,6 +71,8 @@ def call(id, params):
                 progress = {"progressToken": token, "progress": done}
                 say({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
         text = told("slept")
+    elif name == "pid":
+        text = told(str(os.getpid()))
     elif name == "die":
         sys.stderr.write("asked to die\n")
         sys.stderr.flush()

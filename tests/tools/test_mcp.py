@@ -99,7 +99,7 @@ async def test_an_episode_is_the_same_in_process_and_behind_a_server(world: Path
 
 async def test_a_server_s_tools_are_called_with_checked_arguments(tmp_path: Path) -> None:
     async with tools(odd("good", str(tmp_path / "n"))) as found:
-        assert sorted(found) == ["count", "die", "echo", "env", "sleep"]
+        assert sorted(found) == ["count", "die", "echo", "env", "pid", "sleep"]
         said = await found["echo"]({"text": "hi"}, ToolContext())
         assert (said.text, said.status) == ("hi", ToolStatus.OK)
         failed = await found["echo"]({"text": "fail"}, ToolContext())

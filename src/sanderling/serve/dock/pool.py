@@ -22,7 +22,7 @@ from sanderling.tools.mcp.client import Progress
 from sanderling.tools.mcp.tools import allowed
 from sanderling.tools.mcp.wire import About
 
-_TRIES = 4  # of an idempotent call, each at another replica or after a restart
+_TRIES = 6  # of an idempotent call, each at another replica or after a restart
 _MOST_SESSIONS = 100_000  # that are remembered; the one used longest ago is forgotten first
 _TIMES = 512  # of the last calls, for the page
 
@@ -80,6 +80,7 @@ class Pool:
     def start(self, number: int | None = None) -> None:
         """Start all replicas, or one, and take calls."""
         self._open.set()
+        self.last_call = time.monotonic()
         for replica in self._chosen(number):
             replica.start()
 
@@ -141,6 +142,9 @@ class Pool:
             except ToolOutageError as error:
                 replica.failed += 1
                 tries -= 1
+                if sticky:
+                    self.forget(sticky)
+                    raise _session_lost(str(error)) from error
                 if not tries:
                     raise DockError(Trouble.DOWN, str(error)) from error
                 self.retried += 1
@@ -183,8 +187,7 @@ class Pool:
         replica, start = self._sessions[session]
         if replica.starts != start or replica.state not in (State.READY, State.DRAINING):
             del self._sessions[session]
-            why = f"The replica that kept this session's files was lost ({replica.reason or replica.state})."
-            raise DockError(Trouble.SESSION_LOST, why)
+            raise _session_lost(replica.reason or replica.state)
         return replica
 
     def _taken(self, replica: Replica, session: str, *, counted: bool = False) -> Replica:
@@ -221,10 +224,13 @@ class Pool:
             if one.only is not None and one.only.state is not State.READY:
                 self._waiting.remove(one)
                 if not one.found.done():
-                    why = f"The replica that kept this session's files was lost ({one.only.reason or one.only.state})."
-                    one.found.set_exception(DockError(Trouble.SESSION_LOST, why))
+                    one.found.set_exception(_session_lost(one.only.reason or one.only.state))
             elif (replica := self._next(one.only)) is not None:
                 self._waiting.remove(one)
                 if not one.found.done():  # it may have been given up
                     replica.begin()
                     one.found.set_result(replica)
+
+
+def _session_lost(why: str) -> DockError:
+    return DockError(Trouble.SESSION_LOST, f"The replica that kept this session's files was lost ({why.rstrip('.')}).")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import mcp_types as types
 from httpx2 import AsyncClient, HTTPError, Timeout
@@ -77,7 +77,10 @@ class Connection:
                 self._client = await stack.enter_async_context(Client(transport, client_info=info, cache=None))
                 self.tools = await self._listed(self._client)
                 ready.set_result(None)
-                await self._until_over(self._client)
+                try:
+                    await self._until_over()
+                finally:
+                    self._client = None  # calls that come while it ends find none
         except BaseException as error:
             self.why = self.why or _reason(error)
             if isinstance(error, asyncio.CancelledError):
@@ -108,14 +111,14 @@ class Connection:
 
     async def list_again(self) -> None:
         """Ask for its tools once more, which shows that it is alive. Raises ToolOutageError."""
-        if self._client is None or self.closed.is_set():
-            raise self._outage()
+        if self._client is None:
+            await self._ending()
         try:
             self.tools = await self._listed(self._client)
         except (MCPError, HTTPError, OSError, ValidationError) as error:
             raise self._outage(_reason(error)) from error
 
-    async def _until_over(self, client: Client) -> None:
+    async def _until_over(self) -> None:
         """Until somebody closes it, or the child ends."""
         leave = asyncio.ensure_future(self._leave.wait())
         ended = asyncio.ensure_future(self.server.over.wait()) if isinstance(self.server, Child) else leave
@@ -129,8 +132,8 @@ class Connection:
         self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None = None, progress: Progress | None = None
     ) -> types.CallToolResult:
         """Call a tool. Raises CallRefusedError, and ToolOutageError when the connection is over or ends meanwhile."""
-        if self.closed.is_set() or self._client is None:
-            raise self._outage()
+        if self._client is None:
+            await self._ending()
         call = asyncio.ensure_future(
             self._client.call_tool(tool, dict(arguments), meta=dict(meta or {}) or None, progress_callback=progress)  # pyright: ignore[reportArgumentType]
         )
@@ -144,9 +147,12 @@ class Connection:
             if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
                 raise CallRefusedError(error.message) from error
             if error.code == types.CONNECTION_CLOSED:  # its ending says more
-                await self.closed.wait()
-                raise self._outage() from error
+                await self._ending()
             raise self._outage(error.message) from error
+        except RuntimeError:
+            if self._client is None:  # it ended before the call was on its way
+                await self._ending()
+            raise
         except (HTTPError, OSError, ValidationError) as error:
             raise self._outage(_reason(error)) from error
         finally:
@@ -164,6 +170,12 @@ class Connection:
             if not self.tools and not self.closed.is_set():  # it never came up: nothing would hear the event
                 self._task.cancel()
             await asyncio.wait({self._task})
+
+    async def _ending(self) -> NoReturn:
+        """It ends, or was never open: say how, once that is known. Raises ToolOutageError."""
+        if self._task is not None:
+            await self.closed.wait()
+        raise self._outage()
 
     def _outage(self, why: str = "") -> ToolOutageError:
         last = self.server.log[-1] if isinstance(self.server, Child) and self.server.log else ""

@@ -1,0 +1,346 @@
+"""A dock of tool servers over its own address: what clients get, and what becomes of calls when replicas do not do well."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+pytest.importorskip("mcp", reason="a dock needs the extra serve")
+
+from mcp import Client
+
+from sanderling.core.config import read_config
+from sanderling.core.errors import UserError
+from sanderling.core.types import ToolStatus
+from sanderling.serve.app import listen
+from sanderling.serve.dock.app import dock_app
+from sanderling.serve.dock.config import DockConfig
+from sanderling.serve.dock.dock import Dock
+from sanderling.serve.limits import ServerSettings
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.mcp.config import ServerConfig, connection_to
+from sanderling.tools.mcp.tools import found_in
+
+ODD = Path(__file__).parent.parent / "odd_server.py"
+
+
+def pool(how: str = "good", *more: object, **settings: Any) -> dict[str, Any]:
+    return {"command": [sys.executable, str(ODD), how, *map(str, more)], "check": {"within_s": 3}, **settings}
+
+
+def dock_of(tmp_path: Path, pools: dict[str, Any], **settings: Any) -> DockConfig:
+    return DockConfig.model_validate({"state": tmp_path / "state", "grace_s": 2.0, "pools": pools, **settings})
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - nothing tells us
+        await asyncio.sleep(0.02)
+
+
+class Served:
+    """A dock that runs, and a client of its plain routes."""
+
+    def __init__(self, dock: Dock, url: str, client: httpx.AsyncClient) -> None:
+        self.dock, self.url, self._client = dock, url, client
+
+    async def get(self, path: str, **more: Any) -> httpx.Response:
+        return await self._client.get(path, **more)
+
+    async def post(self, path: str, arguments: object = None, **more: Any) -> httpx.Response:
+        return await self._client.post(path, json=arguments or {}, **more)
+
+    async def call(self, tool: str, arguments: object = None, **more: Any) -> httpx.Response:
+        return await self.post(f"/mcpapi/tool/{tool}", arguments, **more)
+
+    async def ready(self, pool: str) -> None:
+        await self.dock.pools[pool].listed()
+
+    def pids(self, pool: str) -> list[int]:
+        return [replica.pid for replica in self.dock.pools[pool].replicas]
+
+
+@asynccontextmanager
+async def up(config: DockConfig) -> AsyncIterator[Served]:
+    settings, dock = ServerSettings(port=0, timeout_s=60), Dock(config)
+    with dock.locked(), listen(settings) as listening:
+        server = uvicorn.Server(uvicorn.Config(dock_app(dock, settings), log_level="warning", lifespan="on"))
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            await until(lambda: server.started)
+            try:
+                yield Served(dock, url, client)
+            finally:
+                server.should_exit = True
+                await task
+
+
+async def test_every_kind_of_client_lists_and_calls_the_same_tools(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"one": pool(tools=["echo"]), "two": pool()})) as served:
+        assert (await served.get("/mcpapi/servers")).json() == {"servers": ["one", "two"]}
+        listed = [tool["function"]["name"] for tool in (await served.get("/mcpapi/tools")).json()["tools"]]
+        assert listed == ["one.echo", *(f"two.{name}" for name in ("echo", "count", "env", "sleep", "die", "pid"))]
+        own = (await served.get("/mcpapi/server/one/tools")).json()
+        assert own["server"] == "one" and own["tools"][0]["function"]["name"] == "echo"
+        assert (await served.call("one.echo", {"text": "hi"})).json() == {"content": "hi"}
+        assert (await served.call("one.echo", {"text": '{"a": 1}'})).json() == {"content": {"a": 1}}
+        assert (await served.call("one.echo", {"text": "fail"})).json() == {"content": "fail", "is_error": True}
+        assert (await served.call("sleep", {"seconds": 0})).json() == {"content": "slept"}
+        for mode in ("auto", "legacy"):
+            async with Client(f"{served.url}/mcp", mode=mode) as client:
+                assert [tool.name for tool in (await client.list_tools()).tools] == listed
+                result = await client.call_tool("two.echo", {"text": "hi"})
+                assert result.content[0].text == "hi" and not result.is_error  # type: ignore[union-attr]
+        connection = connection_to("dock", ServerConfig(url=f"{served.url}/mcp"))
+        await connection.open()
+        _, tools = found_in(connection)
+        assert [tool.spec.name for tool in tools] == ["echo", "two_echo", "count", "env", "sleep", "die", "pid"]
+        said = await tools[1]({"text": "hi"}, ToolContext())
+        assert (said.text, said.status) == ("hi", ToolStatus.OK)
+        with pytest.raises(ToolOutageError, match=r"exit status 7 \(asked to die\)"):
+            await tools[-2]({}, ToolContext())
+        await connection.close()
+
+
+async def test_progress_of_a_long_call_comes_through(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool()})) as served, Client(f"{served.url}/mcp") as client:
+        heard: list[float] = []
+
+        async def progress(done: float, total: float | None, words: str | None) -> None:
+            heard.append(done)
+
+        await client.call_tool("p.sleep", {"seconds": 0.4}, progress_callback=progress)
+        assert len(heard) >= 3 and heard == sorted(heard)
+
+
+async def test_what_came_to_no_result_is_an_error(tmp_path: Path) -> None:
+    pools = {"p": pool(call_s=2, at_once=1, waiting=1, wait_s=9), "deaf": pool("deaf", call_s=0.3)}
+    async with up(dock_of(tmp_path, pools)) as served:
+        await served.ready("p")
+
+        async def told(tool: str, arguments: object = None) -> tuple[int, str]:
+            reply = await served.call(tool, arguments)
+            return reply.status_code, reply.json()["detail"]
+
+        assert await told("p.nothing") == (404, "There is no tool 'p.nothing' here: /mcpapi/tools lists them.")
+        assert (await told("echo"))[0] == 404  # two pools have it
+        assert await told("p.echo", {"text": 3}) == (422, "echo: text: 3 is not of type 'string'.")
+        assert await told("p.die") == (503, "p-0: it ended with exit status 7 (asked to die).")
+        assert await told("p.sleep", {"seconds": 3}) == (504, "sleep took longer than 2 seconds.")
+        assert await told("deaf.echo", {"text": "x"}) == (504, "echo took longer than 0.3 seconds.")
+        for body, status in ((b"{", 400), (b"[]", 400)):
+            assert (await served._client.post("/mcpapi/tool/p.echo", content=body)).status_code == status
+        slow = [asyncio.create_task(served.call("p.sleep", {"seconds": 0.3})) for _ in range(4)]
+        statuses = sorted(reply.status_code for reply in await asyncio.gather(*slow))
+        assert statuses == [200, 200, 429, 429]  # one runs, one waits
+
+
+async def test_calls_that_do_no_harm_are_made_again_and_others_never(tmp_path: Path) -> None:
+    pools = {"p": pool("good", tmp_path / "n", replicas=3)}
+    async with up(dock_of(tmp_path, pools)) as served:
+        await served.ready("p")
+        stop = asyncio.Event()
+
+        async def killing() -> None:
+            while not stop.is_set():
+                for pid in filter(None, served.pids("p")[:1]):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, 9)
+                await asyncio.sleep(0.25)
+
+        killer = asyncio.create_task(killing())
+        said = [await served.call("p.echo", {"text": str(n)}) for n in range(120)]
+        counted = [await served.call("p.count") for _ in range(60)]
+        stop.set()
+        await killer
+        assert [reply.json() for reply in said] == [{"content": n} for n in range(120)]
+        assert {reply.status_code for reply in counted} <= {200, 503}
+        results = [reply.json()["content"] for reply in counted if reply.status_code == 200]
+        assert len(set(results)) == len(results)  # no count came twice
+        assert int((tmp_path / "n").read_text()) <= 60
+        assert sum(replica.starts for replica in served.dock.pools["p"].replicas) > 3
+
+
+async def test_a_session_stays_at_its_replica_and_is_told_once_that_it_was_lost(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(replicas=3, sticky=True)})) as served:
+        await served.ready("p")
+        await asyncio.sleep(0.5)
+
+        async def whose(session: str) -> httpx.Response:
+            return await served.call("p.pid", headers={"x-session": session})
+
+        first = {session: (await whose(session)).json()["content"] for session in "abcdef"}
+        assert len(set(first.values())) == 3
+        for session in "fedcba" * 2:
+            assert (await whose(session)).json()["content"] == first[session]
+        os.kill(int(first["a"]), 9)
+        lost = await whose("a")
+        assert lost.status_code == 503 and "this session's files was lost" in lost.json()["detail"]
+        assert (await whose("a")).json()["content"] != first["a"]
+        assert (await whose("b")).status_code == (503 if first["b"] == first["a"] else 200)
+
+
+async def test_a_slow_pool_does_not_hold_up_another(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"slow": pool(at_once=1), "p": pool()})) as served:
+        await served.ready("slow")
+        await served.ready("p")
+        slow = [asyncio.create_task(served.call("slow.sleep", {"seconds": 0.5})) for _ in range(4)]
+        for n in range(20):
+            assert (await served.call("p.echo", {"text": str(n)})).status_code == 200
+        assert not any(one.done() for one in slow[1:])
+        await asyncio.gather(*slow)
+
+
+async def test_a_token_opens_its_pools_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONE", "t1")
+    (tmp_path / "all").write_text("t2\n")
+    tokens = {"one": {"token": "env:ONE", "pools": ["one"]}, "boss": {"token": f"file:{tmp_path / 'all'}", "admin": True}}
+    async with up(dock_of(tmp_path, {"one": pool(), "two": pool()}, tokens=tokens)) as served:
+        hers, all_ = {"headers": {"Authorization": "Bearer t1"}}, {"headers": {"Authorization": "Bearer t2"}}
+        assert (await served.get("/mcpapi/tools")).status_code == 401
+        assert (await served.call("one.echo", {"text": "x"}, headers={"Authorization": "Bearer t3"})).status_code == 401
+        assert (await served.get("/mcpapi/servers", **hers)).json() == {"servers": ["one"]}
+        assert (await served.call("one.echo", {"text": "x"}, **hers)).status_code == 200
+        assert (await served.call("two.echo", {"text": "x"}, **hers)).status_code == 404
+        assert (await served.get("/mcpapi/server/two/tools", **hers)).status_code == 404
+        for path in ("/", "/metrics", "/dock/state"):
+            assert (await served.get(path, **hers)).status_code == 403
+            assert (await served.get(path, **all_)).status_code == 200
+        assert (await served.post("/dock/one/kill", **hers)).status_code == 403
+        connection = connection_to("dock", ServerConfig(url=f"{served.url}/mcp", token="env:ONE"))
+        await connection.open()
+        assert {tool.name.partition(".")[0] for tool in connection.tools} == {"one"}
+        await connection.close()
+        assert (await served.get("/")).headers["www-authenticate"].count("Basic")  # so that a browser asks for it
+    lines = [json.loads(line) for line in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
+    assert [(line["client"], line["pool"], line["tool"], line["outcome"]) for line in lines] == [("one", "one", "echo", "ok")]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("die", "exit status 3 (cannot start: the disk is full)"),
+        ("hang", "did not answer within 1 seconds"),
+        ("no-such-command", "no command or folder no-such-command"),
+    ],
+)
+async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(tmp_path: Path, how: str, reason: str) -> None:
+    bad = {"command": [how]} if how.startswith("no") else pool(how)
+    async with up(dock_of(tmp_path, {"bad": {**bad, "start_s": 1, "wait_s": 1}, "p": pool()})) as served:
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+        lost = await served.call("bad.echo", {"text": "x"})
+        assert lost.status_code == 503 and reason in lost.json()["detail"]
+        page = (await served.get("/")).text
+        assert reason.partition(" (")[0] in page and "waiting" in page
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [("huge", "a line of more than 1,048,576 bytes"), ("broken", "exit status 4")],
+)
+async def test_a_server_that_breaks_is_started_anew(tmp_path: Path, how: str, reason: str) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(how, reply_mb=1, idempotent=[])})) as served:
+        lost = await served.call("p.echo", {"text": "x"})  # says that it is idempotent: tried again, and lost each time
+        assert lost.status_code == 503 and reason in lost.json()["detail"]
+        assert (await served.call("p.env", {"text": "HOME"})).status_code == 200
+        assert served.dock.pools["p"].retried == 5
+
+
+async def test_a_lying_schema_checks_nothing_and_stray_lines_are_left_out(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"lie": pool("lie"), "stray": pool("stray")})) as served:
+        assert (await served.call("lie.echo", {"text": "x"})).json() == {"content": "x"}
+        assert (await served.call("stray.echo", {"text": "x"})).json() == {"content": "x"}
+        assert "on standard output, which is for messages" in (await served.get("/")).text
+
+
+async def test_a_pool_on_demand_starts_with_its_first_call_and_stops_when_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sanderling.serve.dock.dock._IDLE_CHECK_S", 0.05)
+    async with up(dock_of(tmp_path, {"p": pool(warm=False, idle_s=0.3)})) as served:
+        assert served.pids("p") == [0]
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+        pid = served.pids("p")[0]
+        await until(lambda: served.pids("p") == [0])
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+
+
+async def test_buttons_drain_start_and_kill(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(replicas=2)})) as served:
+        await served.ready("p")
+        foreign = {"Origin": "http://evil.example"}
+        assert (await served.post("/dock/p/drain", headers=foreign)).status_code == 403
+        assert (await served.post("/dock/p/explode")).status_code == 404
+        assert (await served.post("/dock/p/7/kill")).status_code == 404
+        running = asyncio.create_task(served.call("p.sleep", {"seconds": 0.5}))
+        await asyncio.sleep(0.2)
+        assert (await served.post("/dock/p/drain")).status_code == 200
+        assert (await running).json() == {"content": "slept"}  # what ran was not lost
+        stopped = await served.call("p.echo", {"text": "x"})
+        assert stopped.status_code == 503 and "stopped" in stopped.json()["detail"]
+        assert (await served.post("/dock/p/start")).status_code == 200
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+        before = served.pids("p")
+        assert (await served.post("/dock/p/0/kill")).status_code == 200
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+        await until(lambda: served.pids("p")[0] not in (0, before[0]))
+        assert served.pids("p")[1] == before[1]
+        metrics = (await served.get("/metrics")).text
+        assert 'sanderling_dock_calls_total{outcome="ok",pool="p",tool="echo"} 2.0' in metrics
+
+
+async def test_nothing_is_left_of_a_dock(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(replicas=2), "hang": pool("hang")})) as served:
+        await served.ready("p")
+        pids = [pid for name in ("p", "hang") for pid in served.pids(name)]
+        assert all(pids)
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def test_an_audit_log_that_cannot_be_written_costs_no_call(tmp_path: Path) -> None:
+    (tmp_path / "state" / "audit.jsonl").mkdir(parents=True)
+    async with up(dock_of(tmp_path, {"p": pool()})) as served:
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+        assert "The audit log cannot be written" in (await served.get("/")).text
+
+
+def test_two_docks_cannot_have_one_state_directory(tmp_path: Path) -> None:
+    config = dock_of(tmp_path, {"p": pool()})
+    with Dock(config).locked(), pytest.raises(UserError, match="Another dock has"), Dock(config).locked():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("[pools.p]\ncommand = ['x']\nreplica = 2", ["pools.p.replica", "did you mean pools.p.replicas"]),
+        ("[pools.p]\ncommand = ['x']\nreplicas = 0\n[pools.q]\nwarm = 3", ["pools.p.replicas", "pools.q.warm"]),
+        ("[pools.'a b']\ncommand = ['x']\n[tokens.t]\ntoken = 'env:T'\npools = ['q']", ["'a b' is no name", "a pool 'q'"]),
+    ],
+)
+def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path, text: str, sentences: list[str]) -> None:
+    (tmp_path / "dock.toml").write_text(text)
+    with pytest.raises(UserError) as error:
+        read_config(DockConfig, tmp_path / "dock.toml", [])
+    assert all(sentence in str(error.value) for sentence in sentences), str(error.value)
+
+
+def test_a_dock_without_pools_or_with_one_secret_for_two_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="no pools"):
+        Dock(dock_of(tmp_path, {}))
+    monkeypatch.setenv("ONE", "same")
+    tokens = {name: {"token": "env:ONE"} for name in ("a", "b")}
+    with pytest.raises(UserError, match="same secret"):
+        Dock(dock_of(tmp_path, {"p": pool()}, tokens=tokens))
