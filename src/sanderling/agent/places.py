@@ -19,10 +19,11 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
-from sanderling.core.types import placed
+from sanderling.core.types import SystemClock, placed
 from sanderling.policy.load import is_endpoint, place_of
 from sanderling.tools.contract import OnOutage, Reader, Tool, tool_roles
 from sanderling.tools.mcp.config import ServerConfig, opened_servers
+from sanderling.tools.python.limits import Rung, SandboxLimits
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Leaks, World
 from sanderling.world.disk.index import SearchMode
@@ -98,6 +99,11 @@ class PlaceConfig(Frozen):
     """Tool servers that speak MCP, by name; a world among them is searched as any other."""
     dock: str = ""
     """Address of a dock of tool servers (``sanderling dock up``): its worlds and tools are used."""
+    python: Rung = Rung.OFF
+    """Where programs of the model run, as a tool ``python``: ``auto``, ``bubblewrap``, ``monty``, ``oci``; ``off``: nowhere."""
+    read_file: bool = False
+    """A tool ``read_file`` for files of questions and programs; questions with files bring it where there is ``python``."""
+    sandbox: SandboxLimits = SandboxLimits()
     filters: tuple[str, ...] = ()
     """Filters that hide pages from the agent, in a world or on the live web: ``file.py:name``, called with a `World`."""
     reader: ReaderConfig = ReaderConfig()
@@ -163,16 +169,40 @@ async def opened_places(
 
     ``evidence`` takes down what places say; for the rest see :func:`opened_worlds`. Raises UserError.
     """
-    async with opened_worlds(config, tool_roles(profile), questions, evidence=evidence, **how) as (worlds, further):
+    async with (
+        _programs(config, profile, questions, how.get("notice", lambda line: None)) as programs,
+        opened_worlds(config, [*tool_roles(profile), *programs(False)], questions, evidence=evidence, **how) as (
+            worlds,
+            further,
+        ),
+    ):
         if not worlds:
+            further = {**programs(False), **further}
             named = sorted(f"{tool.spec.name} {tool.spec.parameters}" for tool in further.values())
             yield {"": Place("tools", hashlib.sha256("\n".join(named).encode()).hexdigest(), further)}
             return
         asked = {name: world if evidence is None else evidence.replies_of(world) for name, world in worlds.items()}
         yield {
-            name: Place(world.name, world.fingerprint, {**world_tools(world, profile, reader), **further})
+            name: Place(
+                world.name, world.fingerprint, {**world_tools(world, profile, reader), **programs(world.offline), **further}
+            )
             for name, world in asked.items()
         }
+
+
+@asynccontextmanager
+async def _programs(
+    config: PlaceConfig, profile: Profile, questions: Iterable[Question], notice: Notice
+) -> AsyncIterator[Callable[[bool], dict[str, Tool]]]:
+    """The tools that run programs and read files, by whether their world is offline; mostly none."""
+    if config.python is Rung.OFF and not config.read_file:
+        yield lambda offline: {}
+        return
+    from sanderling.tools.python.opening import opened_programs
+
+    how = config.python, config.read_file, config.sandbox, profile, questions, SystemClock(config.as_of).today(), notice
+    async with opened_programs(*how) as programs:
+        yield programs
 
 
 @asynccontextmanager

@@ -1,0 +1,1 @@
+"""The python tool: programs that the model writes, run in a sandbox with limits."""

@@ -1,0 +1,123 @@
+"""Monty: a part of Python written in Rust, in a process of its own that has no files, sockets or packages to reach.
+
+Nothing but the package `pydantic-monty` has to be installed. Its blocking interface is used in threads: processes that used the
+asynchronous one (1.4) were at times aborted when they ended.
+"""
+
+import asyncio
+import contextlib
+import datetime
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+from sanderling.core.errors import UserError
+from sanderling.tools.python.limits import SandboxLimits
+from sanderling.tools.python.sandbox import Box, Ran, SandboxError, Still, Text
+
+if TYPE_CHECKING:
+    pass
+
+ABOUT = (
+    "It is a small part of Python: numbers, strings, collections, functions, dataclasses, and math, re, json, datetime, "
+    "random, itertools, functools, decimal. There are no files, no packages such as numpy, no inheritance, no generators."
+)
+
+
+class Monty:
+    """The sandbox."""
+
+    name, about, files = "monty", ABOUT, False
+
+    def __init__(self, limits: SandboxLimits) -> None:
+        """Raises UserError where the package is missing."""
+        try:
+            import pydantic_monty
+        except ModuleNotFoundError as error:
+            raise UserError("There is no pydantic-monty: pip install pydantic-monty.") from error
+        self._limits, self._package = limits, pydantic_monty
+        self._pool: pydantic_monty.Monty | None = None
+
+    async def open(self, still: Still | None) -> Box:
+        if self._pool is None:
+            self._pool = pool = self._package.Monty(min_processes=1)
+            await asyncio.to_thread(pool.__enter__)
+        policy: dict[str, Any] = {"sleep_system_max": self._limits.seconds}
+        if still is not None:
+            day = datetime.datetime.fromtimestamp(still.clock, datetime.UTC)
+            seed = self._package.RandomSeed(seed=still.seed)
+            policy = {"datetime": day, "sleep": "zero", "process_time": "zero", "random_start": seed}
+        bounds: Any = {"max_feed_duration_secs": self._limits.seconds, "max_memory": self._limits.memory_mb * 2**20}
+        how: Any = {"limits": bounds, "os_policy": policy}
+        return MontyBox(self._pool, how, self._limits, self._package)
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            await asyncio.to_thread(pool.__exit__, None, None, None)
+
+
+class MontyBox:
+    """A session of variables."""
+
+    def __init__(self, pool: Any, how: Any, limits: SandboxLimits, package: Any) -> None:
+        self._pool, self._how, self._limits, self._package = pool, how, limits, package
+        self._session: Any = None
+
+    async def run(self, code: str, seconds: float) -> Ran:
+        """Run a program. After one that took too much, variables are gone."""
+        fresh = self._session is None
+        if fresh:
+            self._session = self._pool.checkout(**self._how)
+            await asyncio.to_thread(self._session.__enter__)
+        said = self._package.CollectString(max_bytes=16 * self._limits.output_chars)
+        process = self._session.worker_pid
+        running = asyncio.ensure_future(asyncio.to_thread(self._session.feed_run, code, print_callback=said))
+        status, value, error = "ok", "", ""
+        try:
+            async with asyncio.timeout(seconds):
+                found = await asyncio.shield(running)
+            value = "" if found is None else repr(found)
+        except (TimeoutError, asyncio.CancelledError) as ended:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)  # which its thread hears
+            await asyncio.gather(running, return_exceptions=True)
+            status = "seconds"
+            if isinstance(ended, asyncio.CancelledError):
+                await self._drop()
+                raise
+        except self._package.MontyCrashedError as crash:
+            status, error = "ended", str(crash)
+        except self._package.MontyError as problem:
+            error = str(problem)
+            status = next((end for end, text in _ENDS.items() if error.startswith(text)), "failed")
+        if status not in ("ok", "failed"):
+            error = ""
+            await self._drop()
+        most = self._limits.output_chars
+        return Ran(status, _cut(said.output, most), _cut(value, most), _cut(error, most), (), fresh)
+
+    async def _drop(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(Exception):  # its process may be gone
+                await asyncio.to_thread(session.__exit__, None, None, None)
+
+    async def put(self, name: str, data: bytes) -> None:
+        raise SandboxError("there are no files.")
+
+    async def get(self, name: str, most: int) -> bytes | None:
+        return None
+
+    async def read(self, name: str, seconds: float, known: Text | None = None) -> Text:
+        return Text(problem="not-found")
+
+    async def close(self) -> None:
+        await self._drop()
+
+
+_ENDS = {"seconds": "TimeoutError: feed time limit", "memory": "MemoryError: memory limit"}
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"

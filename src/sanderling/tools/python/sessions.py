@@ -1,0 +1,89 @@
+"""Sessions and their boxes: opened at the first call with the question's files, one call at a time, dropped at the end."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sanderling.core.record import Question
+from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.python.sandbox import Box, Sandbox, SandboxError, Still, Text
+
+FILES = "files"
+"""Where a question's ``meta`` has the paths of the files that it is about."""
+
+
+def files_of(questions: Sequence[Question]) -> dict[str, dict[str, Path]]:
+    """Of each question that has files, by its id: their paths by the names under which programs see them."""
+    found: dict[str, dict[str, Path]] = {}
+    for question in questions:
+        names: dict[str, Path] = {}
+        for path in map(Path, question.meta.get(FILES) or ()):
+            names[path.name if path.name not in names else f"{len(names) + 1}-{path.name}"] = path
+        if names:
+            found[question.id] = names
+    return found
+
+
+@dataclass
+class Held:
+    """A session's box, and what was read in it."""
+
+    box: Box | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lost: bool = False  # whether an earlier box of the session was killed
+    texts: dict[str, Text] = field(default_factory=dict[str, Text])
+
+
+class Sessions:
+    """The boxes of one sandbox, by session."""
+
+    def __init__(self, sandbox: Sandbox, clock: float | None, files: Mapping[str, Mapping[str, Path]]) -> None:
+        """``clock``: when the day of an offline world began, in which programs are deterministic; ``files``: by question."""
+        self.sandbox, self.clock = sandbox, clock
+        self._files, self._held = files, dict[str, Held]()
+
+    def names(self, context: ToolContext) -> list[str]:
+        """The files of a call's question."""
+        return list(self._files.get(context.question, ())) if self.sandbox.files else []
+
+    @asynccontextmanager
+    async def held(self, context: ToolContext) -> AsyncIterator[tuple[Held, Box]]:
+        """A session's box, for one call alone; one that goes away meanwhile is dropped. Raises ToolOutageError."""
+        held = self._held.setdefault(context.session, Held())
+        async with held.lock:
+            try:
+                box = held.box = held.box or await self._open(context)
+            except (SandboxError, OSError) as error:
+                raise ToolOutageError(f"python: {error}") from error
+            try:
+                yield held, box
+            except (SandboxError, asyncio.CancelledError):
+                held.box, held.lost = None, True
+                held.texts.clear()
+                await asyncio.shield(box.close())
+                raise
+
+    async def _open(self, context: ToolContext) -> Box:
+        still = None if self.clock is None else Still(self.clock, context.episode_seed)
+        box = await self.sandbox.open(still)
+        try:
+            for name in self.names(context):
+                await box.put(name, await asyncio.to_thread(self._files[context.question][name].read_bytes))
+        except BaseException:
+            await box.close()
+            raise
+        return box
+
+    async def leave(self, session: str) -> None:
+        held = self._held.pop(session, None)
+        if held is not None and held.box is not None:
+            await held.box.close()
+
+    async def close(self) -> None:
+        """Drop all sessions that were not left."""
+        for session in list(self._held):
+            with contextlib.suppress(SandboxError):
+                await self.leave(session)

@@ -1,0 +1,84 @@
+"""The python tool: a session's programs, and what became of each as text."""
+
+import time
+from typing import Any
+
+from sanderling.core.text import counted_as, visible
+from sanderling.core.types import ToolSpec, ToolStatus
+from sanderling.tools.contract import ToolContext, ToolResult
+from sanderling.tools.python.limits import SandboxLimits
+from sanderling.tools.python.sandbox import Ran, SandboxError
+from sanderling.tools.python.sessions import Sessions
+
+IN_TIME = 0.95  # of what is left of a call: so its result comes before its end
+_MOST_CODE = 200_000
+_DESCRIPTION = (
+    "Run a Python program. Returns what it prints, the value of its last expression, its error, and the files that it wrote. "
+    "{about} Variables{files} last from call to call. {network} A call may take {seconds:g} seconds and {memory:,} MB."
+)
+
+
+class PythonTool:
+    """Runs programs."""
+
+    def __init__(self, sessions: Sessions, limits: SandboxLimits) -> None:
+        self._sessions, self._limits = sessions, limits
+        sandbox = sessions.sandbox
+        about = _DESCRIPTION.format(
+            about=sandbox.about,
+            files=" and files" if sandbox.files else "",
+            network="The network can be reached." if limits.network and sandbox.files else "There is no network.",
+            seconds=limits.seconds,
+            memory=limits.memory_mb,
+        )
+        code = {"type": "string", "description": "The program, such as: sum(n * n for n in range(10))"}
+        self.spec = ToolSpec(
+            name="python",
+            description=about,
+            parameters={"type": "object", "properties": {"code": code}, "required": ["code"]},
+        )
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        code = arguments.get("code")
+        if not isinstance(code, str) or not code.strip() or len(code) > _MOST_CODE:
+            text = f'python needs "code" as a string of 1 to {_MOST_CODE:,} characters, such as {{"code": "2 ** 10"}}.'
+            return ToolResult(text=text, status=ToolStatus.BAD_ARGUMENTS)
+        code = code.encode("utf-8", "replace").decode()
+        seconds, began = self._limits.seconds, time.monotonic()
+        if context.deadline_s is not None:
+            seconds = min(seconds, context.deadline_s * IN_TIME)
+        try:
+            async with self._sessions.held(context) as (held, box):
+                anew, held.lost = held.lost, False
+                ran = await box.run(code, seconds)
+        except SandboxError:
+            ran, anew = Ran("lost"), False
+        status = {"ok": ToolStatus.OK, "seconds": ToolStatus.TIMEOUT, "cpu": ToolStatus.TIMEOUT}.get(
+            ran.status, ToolStatus.FAILED
+        )
+        text = shown(ran, self._limits, seconds, anew)
+        real = time.monotonic() - began if self._sessions.clock is None else 0.0  # an offline world's time is its own
+        return ToolResult(text=text, status=status, latency_s=real)
+
+    async def leave(self, session: str) -> None:
+        await self._sessions.leave(session)
+
+
+def shown(ran: Ran, limits: SandboxLimits, seconds: float, anew: bool = False) -> str:
+    """What the agent reads; control characters are shown as their pictures."""
+    ends = {
+        "seconds": f"Stopped after {seconds:g} seconds.",
+        "cpu": f"Stopped after {limits.cpu_seconds:g} seconds of processor time.",
+        "memory": f"Stopped for taking more than {limits.memory_mb:,} MB of memory.",
+        "lost": "The program brought its sandbox down.",
+    }
+    parts = [ran.output.strip("\n"), ran.value, ran.error]
+    if ran.status not in ("ok", "failed"):
+        gone = "Variables and files are gone." if ran.status == "lost" else "Variables are gone, files are kept."
+        parts.append(f"{ends.get(ran.status, f'The program ended by itself ({ran.status}).')} {gone}")
+    if anew:
+        parts.append("(A new sandbox: variables and files of earlier calls are gone.)")
+    if ran.files:
+        names = ", ".join(f"{visible(' '.join(name.split()))} ({counted_as(size, 'byte')})" for name, size in ran.files)
+        parts.append(f"Files written: {names}")
+    return "\n".join(map(visible, filter(None, parts))) or "(Nothing was printed, and the last line has no value.)"
