@@ -165,7 +165,7 @@ async def test_calls_that_do_no_harm_are_made_again_and_others_never(tmp_path: P
         assert {reply.status_code for reply in counted} <= {200, 503}
         results = [reply.json()["content"] for reply in counted if reply.status_code == 200]
         assert len(set(results)) == len(results)  # no count came twice
-        assert int((tmp_path / "n").read_text()) <= 60
+        assert (tmp_path / "n").stat().st_size <= 60
         assert sum(replica.starts for replica in served.dock.pools["p"].replicas) > 3
 
 
@@ -251,7 +251,7 @@ async def test_a_server_that_breaks_is_started_anew(tmp_path: Path, how: str, re
         lost = await served.call("p.echo", {"text": "x"})  # says that it is idempotent: tried again, and lost each time
         assert lost.status_code == 503 and reason in lost.json()["detail"]
         assert (await served.call("p.env", {"text": "HOME"})).status_code == 200
-        assert served.dock.pools["p"].retried == 5
+        assert served.dock.pools["p"].retried == 3
 
 
 async def test_a_lying_schema_checks_nothing_and_stray_lines_are_left_out(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from sanderling.tools.mcp.client import Progress
 from sanderling.tools.mcp.tools import allowed
 from sanderling.tools.mcp.wire import About
 
-_TRIES = 6  # of an idempotent call, each at another replica or after a restart
+_TRIES = 4  # of an idempotent call, each at another replica or after a restart
 _MOST_SESSIONS = 100_000  # that are remembered; the one used longest ago is forgotten first
 _TIMES = 512  # of the last calls, for the page
 
@@ -135,7 +135,9 @@ class Pool:
             assert connection is not None
             try:
                 async with asyncio.timeout(self.config.call_s):
-                    return await connection.call(tool, arguments, meta, progress), replica
+                    result = await connection.call(tool, arguments, meta, progress)
+                replica.sound = True
+                return result, replica
             except TimeoutError:
                 replica.doubted()
                 raise DockError(Trouble.TIMEOUT, f"{tool} took longer than {self.config.call_s:g} seconds.") from None

@@ -18,7 +18,7 @@ from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.tools import allowed
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
-_SOUND_S = 5.0  # who lived so long was not lost at its start
+_SOUND_S = 5.0  # who lived so long, or answered a call, was not lost at its start
 
 
 class State(StrEnum):
@@ -38,6 +38,7 @@ class Replica:
         self.pool, self.number, self.state = pool, number, State.STOPPED
         self.calls = self.served = self.failed = self.starts = 0
         self.reason, self.since = "", time.time()  # of the last loss; of the state
+        self.sound = False  # whether a call was answered since the last start
         self.connection: Connection | None = None
         self.log: deque[str] = deque(maxlen=200)
         self.last_used = 0  # the pool's turn in which it was given a call: ties go round
@@ -57,7 +58,8 @@ class Replica:
 
     @property
     def free(self) -> bool:
-        return self.state is State.READY and self.calls < self._config.at_once
+        alive = self.connection is not None and self.connection.alive  # its end is seen here before the state says so
+        return alive and self.state is State.READY and self.calls < self._config.at_once
 
     def begin(self) -> None:
         """It has one more call."""
@@ -107,12 +109,11 @@ class Replica:
     async def _supervise(self) -> None:
         losses = 0
         while not self._stop.is_set():
-            began = time.monotonic()
+            began, self.sound = time.monotonic(), False
             self._become(State.STARTING)
             self.starts += 1
             self.reason = await self._life()
-            sound = time.monotonic() - began > _SOUND_S
-            losses = 1 if sound else losses + 1
+            losses = 1 if self.sound or time.monotonic() - began > _SOUND_S else losses + 1
             if self._stop.is_set():
                 break
             self.log.append(f"(lost) {self.reason}")

@@ -55,6 +55,11 @@ class Connection:
         self._client: Client | None = None
         self._leave, self._task = asyncio.Event(), None
 
+    @property
+    def alive(self) -> bool:
+        """Whether it takes calls."""
+        return self._client is not None and not self.closed.is_set()
+
     async def open(self) -> None:
         """Start or reach it, and list its tools."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
