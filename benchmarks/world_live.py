@@ -85,7 +85,8 @@ def peak(*, anew: bool = False) -> int:
 
 async def measured(reader: str, url: str) -> dict[str, object]:
     """What one visit costs."""
-    from sanderling.world.live import LiveWeb, web_settings
+    from sanderling.world.web.config import LiveConfig
+    from sanderling.world.web.live import LiveWeb
 
     latest, done = 0.0, False
 
@@ -96,8 +97,8 @@ async def measured(reader: str, url: str) -> dict[str, object]:
             await asyncio.sleep(0.005)
             latest = max(latest, time.perf_counter() - before - 0.005)
 
-    settings = web_settings(reader, reader, env={}).model_copy(update={"attempts": 1, "timeout_s": 300.0})
-    async with LiveWeb(settings) as web:
+    config = LiveConfig(urls={"serper": reader, "jina": reader}, attempts=1, timeout_s=300.0, page_age_h=0)
+    async with LiveWeb(config, {}) as web:
         watching = asyncio.create_task(watch())
         await asyncio.sleep(0.05)
         rss = peak(anew=True)

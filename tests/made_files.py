@@ -2,11 +2,13 @@
 
 import gzip
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pypdf
 
 
 def save(path: Path, value: Any) -> Path:
@@ -30,3 +32,15 @@ def save(path: Path, value: Any) -> Path:
         data = json.dumps(value, ensure_ascii=False).encode()
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     return path
+
+
+def pdf(words: str) -> bytes:
+    """A PDF of one page."""
+    writer, kind, table = pypdf.PdfWriter(), pypdf.generic.NameObject, pypdf.generic.DictionaryObject
+    page, stream, out = writer.add_blank_page(600, 200), pypdf.generic.StreamObject(), BytesIO()
+    font = table({kind("/Type"): kind("/Font"), kind("/Subtype"): kind("/Type1"), kind("/BaseFont"): kind("/Helvetica")})
+    page[kind("/Resources")] = table({kind("/Font"): table({kind("/F1"): font})})
+    stream.set_data(f"BT /F1 12 Tf 20 100 Td ({words}) Tj ET".encode())
+    page[kind("/Contents")] = stream
+    writer.write(out)
+    return out.getvalue()

@@ -346,8 +346,8 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[object], list[di
         yield (
             [
                 "--web",
-                *(f"--set=agent.{name}_url={base}" for name in ("search", "reader")),
-                '--set=agent.allowed_hosts=["127.0.0.1"]',
+                *(f"--set=agent.live.urls.{name}={base}" for name in ("serper", "jina")),
+                '--set=agent.live.allowed_hosts=["127.0.0.1"]',
             ],
             asked,
         )

@@ -167,8 +167,7 @@ async def test_the_scripted_teacher_is_a_model(worlds: dict[str, Path]) -> None:
     ("values", "said"),
     [
         ({"web": True, "faults": "flaky"}, "are a world's: leave them out without --world"),
-        ({"worlds": ["w"], "search_url": "https://x"}, "are the live web's"),
-        ({"worlds": ["w"], "allowed_hosts": ["docs.local"]}, "are the live web's"),
+        ({"worlds": ["w"], "live": {"allowed_hosts": ["docs.test"]}}, "live is the live web's: give --web with it"),
         ({"price": "free"}, "is no price"),
         ({"reader": {"model": "some/where"}}, "there is no page reader 'some/where': write http"),
         ({"device": "tpu"}, "device: string should match pattern"),

@@ -33,8 +33,9 @@ from sanderling.world.disk.building import build_world
 from sanderling.world.disk.store import open_as_met, open_world, read_manifest
 from sanderling.world.filters import MaskedWorld, filtered, without_links
 from sanderling.world.guard import Blocklist, Guard, spots
-from sanderling.world.live import LiveWeb, web_settings
 from sanderling.world.sources.kinds import Gathering, open_source
+from sanderling.world.web.config import LiveConfig
+from sanderling.world.web.live import LiveWeb
 
 SHOWN = ("title", "url", "snippet", "date", "score")
 PROFILE = get_profile("dr-venus-4b")
@@ -306,8 +307,9 @@ def over_the_web() -> dict[str, Any]:
     cases: dict[str, Any] = {}
 
     async def told() -> None:
-        settings = web_settings("http://s.test", "http://r.test", env={}).model_copy(update={"pause_s": 0.0, "attempts": 2})
-        async with LiveWeb(settings, httpx.MockTransport(answer)) as web:
+        at = {"serper": "http://s.test", "jina": "http://r.test"}
+        config = LiveConfig(urls=at, pause_s=0.0, attempts=2, search_age_h=0, page_age_h=0)
+        async with LiveWeb(config, {}, transport=httpx.MockTransport(answer)) as web:
             tools = {
                 "plain": world_tools(filtered(web), PROFILE),
                 "guarded": world_tools(filtered(web, guard=guard), PROFILE.model_copy(update={"visit_parts": True})),

@@ -30,7 +30,7 @@ from sanderling.tools.recording import read_recording
 from sanderling.world.contract import SearchReply
 from sanderling.world.disk.building import build_world
 from sanderling.world.disk.store import open_world
-from sanderling.world.live import LIVE_WEB
+from sanderling.world.web.live import LIVE_WEB
 
 SEARCH = {"queries": ["film"]}
 
@@ -252,7 +252,7 @@ def test_from_a_served_world_to_a_recorded_one_and_back(tmp_path, served, monkey
     monkeypatch.setenv("SERPER_API_KEY", "k")
     monkeypatch.setenv("JINA_API_KEY", "k")
     log = tmp_path / "calls.jsonl"
-    sets = [f"agent.search_url={url}", f"agent.reader_url={url}"]
+    sets = [f"agent.live.urls.serper={url}", f"agent.live.urls.jina={url}"]
     where = {"web": True, "sets": sets, "record": log, "out": tmp_path / "asked.jsonl"}
     ask("Who plays Ripley?", model=str(tmp_path), profile="literesearcher-4b", **where)
     (done,) = TrajectoryStore(tmp_path / "asked.jsonl")

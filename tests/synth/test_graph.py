@@ -27,8 +27,9 @@ from sanderling.world.contract import OutageError, Page
 from sanderling.world.disk.building import build_world
 from sanderling.world.disk.store import open_world
 from sanderling.world.encyclopedia import Encyclopedia, Site, generate_encyclopedia
-from sanderling.world.live import LiveWeb, WebSettings, web_settings
 from sanderling.world.local import LocalWorld
+from sanderling.world.web.config import LiveConfig
+from sanderling.world.web.live import LiveWeb
 
 SETTINGS = GraphSettings(count=300, hops=Range(1, 6), seed=4)
 Constraints = tuple[tuple[object, ...], ...]
@@ -343,20 +344,20 @@ def test_the_live_web_is_asked_as_its_services_want_it(directory):
             return httpx.Response(404)
         return httpx.Response(200, json={"data": {"title": "A", "url": "https://w.example/b", "content": "# text " * 60}})
 
-    settings = web_settings("https://search.example", "https://read.example", env={"SERPER_API_KEY": "x"})
-    report = run(directory, LiveWeb(settings, transport=httpx.MockTransport(reply)))
+    config = LiveConfig(urls={"serper": "https://search.example", "jina": "https://read.example"})
+    report = run(directory, LiveWeb(config, {"SERPER_API_KEY": "x"}, transport=httpx.MockTransport(reply)))
     assert report.added == 1 and report.left_out[ToolStatus.NOT_FOUND.value] == 3
     grown = open_world(directory).page("https://w.example/b")
     assert grown is not None and grown.title == "A"
 
 
 def test_hosts_of_ones_own_network_may_be_read(directory, monkeypatch):
-    def opened(settings: WebSettings) -> LiveWeb:
-        raise UserError(f"asked with {settings.allowed_hosts}")
+    def opened(config: LiveConfig) -> LiveWeb:
+        raise UserError(f"asked with {config.allowed_hosts}")
 
-    monkeypatch.setattr("sanderling.world.live.LiveWeb", opened)
-    given = {"world": directory, "questions": directory.parent / "q.jsonl", "web": True, "search_url": "http://127.0.0.1:1"}
-    config = GrowthConfig.model_validate(given | {"allowed_hosts": ["wiki.internal"]})
+    monkeypatch.setattr("sanderling.world.web.live.LiveWeb", opened)
+    given = {"world": directory, "questions": directory.parent / "q.jsonl", "web": True}
+    config = GrowthConfig.model_validate(given | {"live": {"allowed_hosts": ["wiki.internal"]}})
     with pytest.raises(UserError, match=r"asked with \('wiki.internal',\)"):
         asyncio.run(grow_world(config, progress=Report(Console(quiet=True))))
 

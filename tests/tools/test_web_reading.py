@@ -19,11 +19,14 @@ from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext
 from sanderling.tools.page_reader import PageReader, Reading, ReadingLimits
 from sanderling.tools.world_tools import world_tools
-from sanderling.world import live
 from sanderling.world.contract import VisitReply
 from sanderling.world.filters import filtered
 from sanderling.world.guard import Blocklist, Guard, GuardKind, GuardLine
-from sanderling.world.live import LONGEST_PAGE, MOST_BYTES, LiveWeb, web_settings
+from sanderling.world.web import live
+from sanderling.world.web.config import LiveConfig
+from sanderling.world.web.live import LiveWeb
+from sanderling.world.web.service import MOST_BYTES
+from sanderling.world.web.walls import LONGEST_PAGE
 
 
 class Service:
@@ -55,8 +58,12 @@ def service() -> Iterator[Service]:
         yield running
 
 
+def config(url: str, **more) -> LiveConfig:
+    return LiveConfig(urls={"serper": url, "jina": url}, **more)
+
+
 def web(service: Service, *allowed: str) -> LiveWeb:
-    return LiveWeb(web_settings(service.url, service.url, allowed, env={}))
+    return LiveWeb(config(service.url, allowed_hosts=allowed), {})
 
 
 PRIVATE = (
@@ -229,7 +236,7 @@ async def test_a_leak_is_missing_wherever_a_redirection_began_and_no_model_reads
 ) -> None:
     lines: list[GuardLine] = []
     reader = Reader()
-    async with LiveWeb(web_settings(here, here, ["127.0.0.1"], env={"SERPER_API_KEY": "k"})) as web:
+    async with LiveWeb(config(here, allowed_hosts=["127.0.0.1"]), {"SERPER_API_KEY": "k"}) as web:
         visit = world_tools(filtered(web, guard=guard(lines)), PROFILE, reader)["visit"]
         result = await visit({"url": [here + path, f"{here}/to-tide"], "goal": "odes"}, CONTEXT)
     assert result.parts == (ToolStatus.NOT_FOUND, ToolStatus.OK)

@@ -19,8 +19,10 @@ from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page, SearchReply, VisitReply, World
 from sanderling.world.filters import filtered
 from sanderling.world.guard import Blocklist
-from sanderling.world.live import BROKEN_IN_A_ROW, LiveWeb, WebSettings, web_settings
 from sanderling.world.local import LocalWorld
+from sanderling.world.web.config import LiveConfig
+from sanderling.world.web.live import LiveWeb
+from sanderling.world.web.service import BROKEN_IN_A_ROW
 
 FILM = "https://w.example/wiki/Alien_(film)"
 BEES = "https://w.example/x?y=1&z=a%2Fb"
@@ -44,10 +46,11 @@ def profile(layout: ResultLayout = ResultLayout.MARKDOWN) -> Profile:
 
 
 @asynccontextmanager
-async def tools_over(transport, key: str = "k", blocklist: Blocklist | None = None, reader=None, **settings):
+async def tools_over(transport, key: str = "k", blocklist: Blocklist | None = None, reader=None, as_of=None, **settings):
     env = {"SERPER_API_KEY": key, "JINA_API_KEY": key}
-    told = web_settings(HERE, HERE, env=env).model_copy(update={"pause_s": 0.0} | settings)
-    async with LiveWeb(told, transport) as web:
+    plain = {"urls": {"serper": HERE, "jina": HERE}, "pause_s": 0.0, "search_age_h": 0, "page_age_h": 0}
+    told = LiveConfig(**plain | settings)
+    async with LiveWeb(told, env, as_of=as_of, transport=transport) as web:
         yield world_tools(filtered(web, blocklist), profile(), reader)
 
 
@@ -103,7 +106,7 @@ class Failing(World):
         return VisitReply(url=url, title="", text="", status=self.status)
 
 
-NOT_SERVED = (ToolStatus.OK, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL, ToolStatus.HELD)  # not a served world's
+NOT_SERVED = (ToolStatus.OK, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL, ToolStatus.HELD, ToolStatus.SPENT)
 SERVED_STATUSES = [s for s in ToolStatus if s not in NOT_SERVED]
 
 
@@ -208,12 +211,16 @@ async def test_a_part_that_misses_the_deadline_costs_only_itself():
     assert result.parts == (ToolStatus.TIMEOUT, ToolStatus.OK) and result.status is ToolStatus.OK
 
 
-def test_settings_say_what_is_missing():
-    with pytest.raises(UserError, match="SERPER_API_KEY"):
-        web_settings(env={})
-    with pytest.raises(UserError, match=r"reader_url r\.jina\.ai is no web address"):
-        web_settings(HERE, "r.jina.ai", env={})
-    told = web_settings(env={"SERPER_API_KEY": "sk-secret"})
-    assert not told.reader_key and "sk-secret" not in repr(told) and "sk-secret" not in told.model_dump_json()
-    with pytest.raises(ValueError, match="attempts"):
-        WebSettings(attempts=0)
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "SERPER_API_KEY.*BRAVE_API_KEY.*SearXNG.*urls.searxng"), ({"engines": ["serper"]}, "serper wants a key"),
+        ({"engines": ["searxng"]}, "searxng: nobody says where it is.*urls.searxng"),
+        ({"urls": {"serper": HERE, "jina": "r.jina.ai"}, "readers": ["jina"]}, r"jina: r\.jina\.ai is no web address"),
+        ({"engines": ["sarper"]}, "did you mean 'serper'"), ({"urls": {"serper": HERE, "jnia": HERE}}, "no service 'jnia'"),
+        ({"urls": {"serper": HERE}, "readers": ["chrome"]}, "no page reader 'chrome'"),
+    ],
+)  # fmt: skip
+def test_settings_say_what_is_missing(settings, words):
+    with pytest.raises(UserError, match=words):
+        LiveWeb(LiveConfig(**settings), {})

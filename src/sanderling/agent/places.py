@@ -5,7 +5,6 @@ A place is one world, several that questions name in ``meta.world``, or the live
 
 import datetime
 import hashlib
-import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -29,12 +28,12 @@ from sanderling.world.contract import Leaks, World
 from sanderling.world.disk.index import SearchMode
 from sanderling.world.disk.store import open_as_met, read_manifest
 from sanderling.world.filters import AsOfWorld, filtered
+from sanderling.world.web.config import LiveConfig
 
 if TYPE_CHECKING:
     from sanderling.agent.evidence import Evidence
     from sanderling.tools.mcp.tools import McpTool
     from sanderling.world.guard import Guard
-    from sanderling.world.live import LiveWeb
     from sanderling.world.together import Outgoing
 
 _READINGS = 4  # replies of a page reader waited for at the same time, over all pages
@@ -69,7 +68,8 @@ class PlaceConfig(Frozen):
     worlds: tuple[Path, ...] = ()
     """A world's directory, or several: all of them are searched, or of each question the one it names in ``meta.world``."""
     web: bool = False
-    """Search the live web, through Serper and Jina Reader."""
+    """Search the live web, as ``live`` says."""
+    live: LiveConfig = LiveConfig()
     as_of: datetime.date | None = None
     """Research on this day, ``2024-03-05``: the prompt has its date, and pages that give a later one do not exist."""
     only: str = ""
@@ -79,12 +79,6 @@ class PlaceConfig(Frozen):
     leaks: Leaks = Leaks.HOLD
     """A query for the web that repeats words of documents or worlds: ``hold`` it back, ``ask`` whoever waits for the answer, or
     ``allow`` it."""
-    search_url: str = ""
-    """For the live web: a search service with Serper's API (SERPER_API_KEY)."""
-    reader_url: str = ""
-    """For the live web: a page service with Jina Reader's API (JINA_API_KEY)."""
-    allowed_hosts: tuple[str, ...] = ()
-    """For the live web: hosts on this machine or a private network whose pages may be read."""
     search: SearchMode = SearchMode.LEXICAL
     """Ranking of a world: by words, by embeddings, or by both fused; the last two need ``world embed``."""
     faults: str = ""
@@ -116,8 +110,8 @@ class PlaceConfig(Frozen):
             and (self.faults or self.prompt_injection or self.search is not SearchMode.LEXICAL)
         ):
             raise ValueError("faults, prompt injection and ranking are a world's: leave them out without --world")
-        if not self.web and (self.search_url or self.reader_url or self.allowed_hosts):
-            raise ValueError("search_url, reader_url and allowed_hosts are the live web's: give --web with them")
+        if not self.web and self.live != LiveConfig():
+            raise ValueError("live is the live web's: give --web with it")
         return self
 
 
@@ -216,12 +210,13 @@ async def opened_worlds(
     on_outgoing: "Callable[[Outgoing], None] | None" = None,
     consent: "Callable[[Outgoing], bool]" = lambda call: False,
     evidence: "Evidence | None" = None,
+    charge: Callable[[float], bool] = lambda cost: True,
 ) -> AsyncIterator[tuple[Mapping[str, World], Mapping[str, Tool]]]:
     """What is searched, by the names that questions have in ``meta.world``, and the further tools, none with a ``taken`` name.
 
     Of one world for all, it is under an empty name; where there are tools alone, there is none. Each world is opened once.
     ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent`` says whether something
-    private is. Raises UserError.
+    private is; ``charge`` pays for calls of the web, and says whether there is money for one. Raises UserError.
     """
     further: dict[str, Tool] = {tool.spec.name: tool for tool in (load_outside(name, "tool", Tool) for name in config.tools)}
     met = config.faults or None, config.world_seed, config.search, config.prompt_injection
@@ -262,7 +257,10 @@ async def opened_worlds(
                 if one is not None:
                     several.append(opened(documents_world(sources[one], notice=notice) if one in sources else one))
                     continue
-                several.append(met_here(await stack.enter_async_context(_live_web(config))))
+                from sanderling.world.web.live import LiveWeb
+
+                web = await stack.enter_async_context(LiveWeb(config.live, as_of=config.as_of, charge=charge))
+                several.append(met_here(web))
             together = Together(several, preferred, config.leaks, on_outgoing, consent)
             yield {"": several[0] if together.offline and len(several) == 1 else together}, further
             return
@@ -302,13 +300,6 @@ def chosen_places(config: PlaceConfig, folders: Mapping[Path, str]) -> tuple[lis
     asked = [place for place, names in named.items() if not config.only or config.only in names]
     first = [place for place in asked if config.prefer in named[place]]
     return [*first, *(place for place in asked if place not in first)], len(first)
-
-
-def _live_web(config: PlaceConfig) -> "LiveWeb":
-    from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
-
-    urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
-    return LiveWeb(web_settings(*urls, config.allowed_hosts, config.as_of, env=os.environ))
 
 
 def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> dict[str, Path]:

@@ -57,6 +57,7 @@ class ToolStatus(StrEnum):
     PAYWALLED = "paywalled"
     NOT_TEXT = "not_text"
     RATE_LIMITED = "rate_limited"
+    SPENT = "spent"  # more of the web would cost more than it may
     HELD = "held"  # it repeats a private page, and was not sent to the web
     BAD_ARGUMENTS = "bad_arguments"
     UNKNOWN_TOOL = "unknown_tool"

@@ -143,6 +143,15 @@ class Ledger:
             self.here += spent
             self._keep(hold, spent)
 
+    def pay(self, cost: float) -> bool:
+        """Take what something else than a model costs; False: that would lead past the limit, and nothing was taken."""
+        try:
+            number = self.hold(0, cost)
+        except BudgetSpentError:
+            return False
+        self.settle(number, Spent(0, cost, 0))
+        return True
+
     def _keep(self, number: int, spent: Spent) -> None:
         if self._kept is not None:
             self._kept.put(str(number), [spent.tokens, spent.cost], durable=False)

@@ -6,7 +6,6 @@ page that was found is added, or counted by why not.
 """
 
 import hashlib
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +30,10 @@ from sanderling.world.local import LocalWorld
 from sanderling.world.sources.kinds import Gathering
 from sanderling.world.sources.records import JsonlSource
 from sanderling.world.text import is_text
+from sanderling.world.web.config import LiveConfig
 
 if TYPE_CHECKING:
-    from sanderling.world.live import LiveWeb
+    from sanderling.world.web.live import LiveWeb
 
     Source = LocalWorld | LiveWeb
 IN_WORLD, SHORT, NOT_TEXT = "in the world already", "too short", "not text"
@@ -46,10 +46,7 @@ class GrowthConfig(Frozen):
     questions: Path  # file of the questions that are searched for; what was found is kept beside it, in ``QUESTIONS.growth``
     source: Path | None = None  # world to search, such as a far larger one
     web: bool = False  # search the live web instead
-    search_url: str = ""  # for the live web: a search service with Serper's API (SERPER_API_KEY)
-    reader_url: str = ""
-    """For the live web: a page service with Jina Reader's API (JINA_API_KEY)."""
-    allowed_hosts: tuple[str, ...] = ()  # for the live web: hosts on this machine or a private network that may be read
+    live: LiveConfig = LiveConfig()
     results: int = Field(default=20, ge=1)  # most pages opened for each question
     least_chars: int = Field(default=1_000, ge=0)  # shorter pages are left out
     concurrency: int = Field(default=8, ge=1)  # searches at the same time
@@ -77,10 +74,9 @@ async def grow_world(config: GrowthConfig, *, progress: Report) -> GrowthReport:
     """Grow a world by what a file of questions finds, or go on with it. Raises UserError."""
     if config.source is not None:
         return await grow(config, open_world(config.source), progress)
-    from sanderling.world.live import READER_URL, SEARCH_URL, LiveWeb, web_settings
+    from sanderling.world.web.live import LiveWeb
 
-    urls = config.search_url or SEARCH_URL, config.reader_url or READER_URL
-    async with LiveWeb(web_settings(*urls, config.allowed_hosts, env=os.environ)) as web:
+    async with LiveWeb(config.live) as web:
         return await grow(config, web, progress)
 
 

@@ -219,6 +219,7 @@ _MISSES = {
     ToolStatus.PAYWALLED: ("The page is behind a paywall; try another page.", "Page paywalled."),
     ToolStatus.NOT_TEXT: ("The page is not readable text; try another page.", "Page not readable."),
     ToolStatus.RATE_LIMITED: ("Too many requests at once; try again later.", "Try later."),
+    ToolStatus.SPENT: ("No more searches and pages can be paid for: answer from what you have read.", "Budget spent."),
     ToolStatus.HELD: (
         "Not sent to the web, since it repeats words of private pages: search in words of your own, without their contents.",
         "Not sent: private words.",

@@ -1,0 +1,135 @@
+"""Pages read from here, without a service: over checked addresses, with manners, within limits, in a worker.
+
+What a site refuses, and what stands before its page (`walls`), has a status and no text. Proxies of the environment are not
+used: behind one it would be the proxy that looks names up, and nobody could check them.
+"""
+
+import asyncio
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+import httpx
+
+from sanderling.core.types import ToolStatus
+from sanderling.world.contract import OutageError, VisitReply
+from sanderling.world.web.config import LiveConfig
+from sanderling.world.web.manners import AGENT, MOST_ROBOTS, Manners
+from sanderling.world.web.public import NotAllowedError, Pinned, Resolve, UnknownHostError
+from sanderling.world.web.reading import LIMITS, Workers, unpacked
+from sanderling.world.web.service import BROKEN_IN_A_ROW, LONGEST_PAUSE_S, STATUS, seconds_of
+
+HEADERS = {
+    "User-Agent": f"Mozilla/5.0 (compatible; {AGENT}/0.1)",
+    "Accept": "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    "Accept-Language": "en,*;q=0.5",
+}
+_MOST_REDIRECTS = 10
+_NO_TEXT = re.compile(r"\s*(?:image|audio|video|font|model|multipart)/", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Got:
+    """One reply of a site, its body as it came."""
+
+    url: str
+    status: int
+    headers: httpx.Headers
+    body: bytes | None  # None: too much of it, or of a kind that is no text
+
+
+class Direct:
+    """Reads pages from here."""
+
+    def __init__(self, config: LiveConfig, allowed: Collection[str], resolve: Resolve) -> None:
+        """``allowed``: hosts that may be private. Raises UserError without what reads robots.txt."""
+        self._config, self._transport = config, Pinned(allowed, resolve)
+        self.manners = Manners(config, allowed, self._robots)
+        self.workers = Workers()
+        self._cut_off = 0  # failures in a row that look as if there were no network
+
+    async def __call__(self, url: str) -> VisitReply:
+        """One page, its ``url`` where it was in the end. Raises NotAllowedError, and OutageError without a network."""
+        async with self.manners.turn(url):
+            is_there = True
+            try:
+                async with asyncio.timeout(self._config.timeout_s):
+                    reply = await self._read(url)
+            except (TimeoutError, httpx.TimeoutException):
+                reply = VisitReply(url, "", "", ToolStatus.TIMEOUT)
+            except UnknownHostError as error:
+                is_there = error.asked
+                reply = VisitReply(url, "", "", ToolStatus.NOT_FOUND if is_there else ToolStatus.OUTAGE)
+            except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
+                reply = VisitReply(url, "", "", ToolStatus.OUTAGE)
+        self._cut_off = 0 if is_there else self._cut_off + 1
+        if self._cut_off >= BROKEN_IN_A_ROW:
+            raise OutageError("The web cannot be reached from here: no name is looked up, so see to the network.")
+        return reply
+
+    async def _read(self, url: str) -> VisitReply:
+        client = httpx.AsyncClient(transport=self._transport, headers=HEADERS, timeout=self._config.timeout_s, trust_env=False)
+        left, where = self._config.attempts, url
+        for _ in range(_MOST_REDIRECTS):  # cookies that a site sets on the way are shown to it, and to nobody later
+            if not where.lower().startswith(("http://", "https://")) or not await self.manners.allows(where):
+                raise NotAllowedError(where)
+            got = await self._got(client, where)
+            while got.status in (429, 503) and (left := left - 1) and "retry-after" in got.headers:
+                pause_s = seconds_of(got.headers, LONGEST_PAUSE_S)
+                self.manners.busy(where, pause_s)
+                if pause_s > LONGEST_PAUSE_S:
+                    return VisitReply(url, "", "", ToolStatus.RATE_LIMITED)
+                await asyncio.sleep(pause_s)
+                got = await self._got(client, where)
+            onward = got.headers.get("location", "") if got.status in (301, 302, 303, 307, 308) else ""
+            if not onward and not 200 <= got.status < 300:
+                return VisitReply(url, "", "", STATUS.get(got.status, ToolStatus.OUTAGE))
+            if not onward:
+                reply, onward = await self.page(got)
+                if not onward:
+                    return reply
+            where = urljoin(where, onward)
+        return VisitReply(url, "", "", ToolStatus.BLOCKED)  # it leads in a circle, as sites do that want cookies
+
+    async def page(self, got: Got) -> tuple[VisitReply, str]:
+        """The page of a reply, and where it sends its readers on."""
+        if got.body is None:
+            return VisitReply(got.url, "", "", ToolStatus.NOT_TEXT), ""
+        encoding = got.headers.get("content-encoding", "").strip().lower()
+        return await self.workers.read(got.url, _type(got.headers), encoding, got.body)
+
+    async def _got(self, client: httpx.AsyncClient, url: str, most: int = LIMITS.document_bytes, *, cut: bool = False) -> Got:
+        """One reply; ``cut``: of more than ``most`` bytes, so many are enough."""
+        async with client.stream("GET", url) as reply:
+            body = bytearray()
+            if not 200 <= reply.status_code < 300:
+                return Got(url, reply.status_code, reply.headers, b"")
+            if _NO_TEXT.match(_type(reply.headers)):
+                return Got(url, reply.status_code, reply.headers, None)
+            async for chunk in reply.aiter_raw():
+                body += chunk
+                if len(body) > most:
+                    return Got(url, reply.status_code, reply.headers, bytes(body[:most]) if cut else None)
+        return Got(url, reply.status_code, reply.headers, bytes(body))
+
+    async def _robots(self, url: str) -> tuple[int, bytes]:
+        """A robots.txt, after redirections."""
+        client = httpx.AsyncClient(transport=self._transport, headers=HEADERS, timeout=self._config.timeout_s, trust_env=False)
+        for _ in range(_MOST_REDIRECTS // 2):
+            got = await self._got(client, url, MOST_ROBOTS, cut=True)
+            if not (onward := got.headers.get("location", "")) or got.status not in (301, 302, 303, 307, 308):
+                encoding = got.headers.get("content-encoding", "").strip().lower()
+                return got.status, unpacked(got.body or b"", encoding, MOST_ROBOTS) or b""
+            url = urljoin(url, onward)
+        return 404, b""
+
+    async def aclose(self) -> None:
+        await self.workers.aclose()
+        await self._transport.aclose()
+
+
+def _type(headers: httpx.Headers) -> str:
+    """The content type; of several the last, as browsers take it."""
+    return (headers.get_list("content-type") or [""])[-1]

@@ -1,0 +1,95 @@
+"""How sites are asked from here: what their robots.txt allows, one page at a time, with pauses between two pages of a host.
+
+By RFC 9309 a robots.txt that is not there (4xx) allows everything, and one that its site cannot give (5xx) nothing; it is read
+anew after a day.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from sanderling.core.errors import UserError
+from sanderling.world.web.config import LiveConfig
+from sanderling.world.web.public import host_of
+from sanderling.world.web.service import LONGEST_PAUSE_S
+
+AGENT = "sanderling"
+"""By which sites may know us, in their robots.txt as well."""
+MOST_ROBOTS = 500 << 10  # bytes of a robots.txt that are read
+_ANEW_S = 86_400.0
+
+
+@dataclass
+class _Host:
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    next: float = 0.0  # when it may be asked again
+    delay_s: float = 0.0
+
+
+class Manners:
+    """What is known of hosts: their rules, and when they may be asked again."""
+
+    def __init__(self, config: LiveConfig, own: Collection[str], get: Callable[[str], Awaitable[tuple[int, bytes]]]) -> None:
+        """``own``: hosts that are one's own, and are asked without pauses; ``get``: status and text of a robots.txt."""
+        self._config, self._own, self._get = config, own, get
+        self._hosts: dict[str, _Host] = {}
+        self._rules: dict[str, tuple[float, Any]] = {}
+        if config.robots:
+            try:
+                import protego
+            except ModuleNotFoundError as error:
+                raise UserError(
+                    "Reading pages from here needs protego, which reads robots.txt: run pip install '.[web]' in sanderling's "
+                    "own folder, or name another reader with --set agent.live.readers=jina."
+                ) from error
+            self._parse = protego.Protego.parse
+
+    @asynccontextmanager
+    async def turn(self, url: str) -> AsyncIterator[None]:
+        """While the host of an address is asked, by one at a time and not too soon after another."""
+        name = host_of(url)
+        host = self._hosts.setdefault(name, _Host(delay_s=0.0 if name in self._own else self._config.delay_s))
+        async with host.turn:
+            await asyncio.sleep(max(host.next - time.monotonic(), 0.0))
+            try:
+                yield
+            finally:
+                host.next = max(host.next, time.monotonic() + host.delay_s)
+
+    def busy(self, url: str, seconds: float) -> None:
+        """The host of an address asks to be left alone for so long."""
+        host = self._hosts.setdefault(host_of(url), _Host())
+        host.next = max(host.next, time.monotonic() + min(seconds, LONGEST_PAUSE_S))
+
+    async def allows(self, url: str) -> bool:
+        """Whether robots.txt lets us read an address."""
+        if not self._config.robots:
+            return True
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        read_at, rules = self._rules.get(origin, (-_ANEW_S, None))
+        if time.monotonic() - read_at > _ANEW_S:
+            rules = await self._read(f"{origin}/robots.txt")
+            self._rules[origin] = time.monotonic(), rules
+        if isinstance(rules, bool):
+            return rules
+        if pause := rules.crawl_delay(AGENT):
+            host = self._hosts.setdefault(host_of(url), _Host())
+            host.delay_s = max(host.delay_s, min(float(pause), LONGEST_PAUSE_S))
+        return rules.can_fetch(url, AGENT)
+
+    async def _read(self, url: str) -> Any:
+        """The rules, or whether everything is allowed. A host that cannot be reached gives no page either."""
+        try:
+            status, text = await self._get(url)
+        except httpx.HTTPError:
+            return True
+        if status >= 500:
+            return False
+        return await asyncio.to_thread(self._parse, text.decode("utf-8", "replace")) if status == 200 else True

@@ -1,0 +1,179 @@
+"""What a site answered as a page, read in a process of its own: hostile bytes cost neither the event loop nor this process.
+
+A worker reads one document after another, within a limit of time and memory for each, with no secret in its environment; what
+ends it is NOT_TEXT, and the next document has a new one. Its answer is plain text, not objects. The same extraction as worlds
+have (`documents.read_document`).
+"""
+
+import asyncio
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import zlib
+from contextlib import suppress
+from html import unescape
+from typing import Any, BinaryIO
+from urllib.parse import urljoin, urlsplit
+
+from sanderling.core.types import ToolStatus
+from sanderling.world.contract import VisitReply
+from sanderling.world.sources.base import Limits, Reason
+from sanderling.world.sources.documents import ENDINGS, MIME_KINDS, Kind, read_document
+from sanderling.world.web.walls import clipped, wall
+
+LIMITS = Limits()
+_LONGEST_TITLE = 1_000
+_SECONDS = 20  # for one document
+_MEMORY = 3 << 30  # bytes of address space
+_OFFICE = re.compile(r"application/(?:vnd\.(?:openxmlformats-officedocument|oasis\.opendocument|ms-)|msword)")
+_PLAIN = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|javascript)")
+_UNSAID = ("", "application/octet-stream", "binary/octet-stream", "application/download", "text/plain")
+_REFRESH = re.compile(
+    rb"<meta\s[^>]{0,200}?http-equiv\s*=\s*[\"']?refresh[\"']?[^>]{0,200}?content\s*=\s*[\"']?\s*([0-9]{1,3})(?:\.[0-9]*)?\s*[;,]"
+    rb"\s*(?:url\s*=\s*)?[\"']?([^\"'>\s]{1,2000})",
+    re.IGNORECASE,
+)
+_SOON_S = 10  # a page that moves on after so many seconds is on the way to another one
+_NOT_FREE = re.compile(r"\"isAccessibleForFree\"\s*:\s*\"?false", re.IGNORECASE)
+
+
+def kind_of(content_type: str, url: str, start: bytes) -> Kind | None:
+    """How a reply is read, by what its site says, its first bytes and its address; None: it is no text."""
+    mime = content_type.partition(";")[0].strip().lower()
+    ending = f".{urlsplit(url).path.rpartition('/')[2].rpartition('.')[2].lower()}"
+    if start[:1024].lstrip().startswith(b"%PDF-"):
+        return Kind.PDF
+    if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
+        return Kind.OFFICE if _OFFICE.match(mime) or ENDINGS.get(ending) is Kind.OFFICE else None
+    if mime in _UNSAID and ENDINGS.get(ending) in (Kind.MARKDOWN, Kind.CODE):
+        return ENDINGS[ending]
+    if mime != "text/plain" and mime in MIME_KINDS:
+        return MIME_KINDS[mime]
+    if mime in ("text/markdown", "text/x-markdown"):
+        return Kind.MARKDOWN
+    if re.match(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html|head|body)\b", start[:1024], re.IGNORECASE):
+        return Kind.HTML
+    return Kind.TEXT if mime in _UNSAID or _PLAIN.fullmatch(mime) else None
+
+
+def unpacked(raw: bytes, encoding: str, most: int) -> bytes | None:
+    """The bytes within at most one layer of compression; None for more than ``most`` of them, and for what is no such thing."""
+    if encoding in ("", "identity"):
+        return raw if len(raw) <= most else None
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        return None
+    for width in (32 + zlib.MAX_WBITS, -zlib.MAX_WBITS):  # deflate comes with its head or without
+        with suppress(zlib.error):
+            found = zlib.decompressobj(width).decompress(raw, most + 1)
+            return found if len(found) <= most else None
+    return None
+
+
+def read_reply(url: str, content_type: str, encoding: str, raw: bytes) -> dict[str, Any]:
+    """What a reply says: ``status``, and of a page ``title``, ``text``, ``date``; ``onward``: where it sends its readers."""
+    data = unpacked(raw, encoding, LIMITS.document_bytes)
+    kind = None if data is None else kind_of(content_type, url, data)
+    if data is None or kind is None:
+        return {"status": ToolStatus.NOT_TEXT}
+    if kind is Kind.HTML and (found := _REFRESH.search(data[:20_000])) and int(found[1]) <= _SOON_S:
+        onward = urljoin(url, unescape(found[2].decode("utf-8", "replace")))
+        if onward.partition("#")[0] != url.partition("#")[0]:
+            return {"status": ToolStatus.OK, "onward": onward}
+    charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
+    if kind is not Kind.HTML and charset and kind not in (Kind.PDF, Kind.OFFICE):
+        data = _recoded(data, charset[1])
+    document = read_document(kind, data, url, LIMITS, charset=charset[1] if charset else "")
+    if isinstance(document, Reason):
+        return {"status": ToolStatus.NOT_TEXT}
+    text = document.text
+    status = wall(document.title, text) or ToolStatus.OK
+    if kind is Kind.HTML and len(text.split()) < 400 and _NOT_FREE.search(data.decode("latin-1")):
+        status = ToolStatus.PAYWALLED
+    return {"status": status, "title": document.title[:_LONGEST_TITLE], "text": clipped(text), "date": document.date[:100]}
+
+
+def _recoded(data: bytes, charset: str) -> bytes:
+    """Text in an encoding that its site names, as UTF-8."""
+    try:
+        return data.decode(charset).encode()
+    except (LookupError, ValueError):
+        return data
+
+
+# -- the worker and whoever feeds it ---------------------------------------------------------------------------------------
+
+
+class Workers:
+    """A few processes that read documents: ``await workers.read(url, content_type, encoding, raw)``."""
+
+    def __init__(self, most: int = 2) -> None:
+        self._free = asyncio.Semaphore(most)
+        self._idle: list[asyncio.subprocess.Process] = []
+
+    async def read(self, url: str, content_type: str, encoding: str, raw: bytes) -> tuple[VisitReply, str]:
+        """The page, and where it sends its readers on."""
+        asked = json.dumps([url, content_type, encoding, len(raw)]).encode() + b"\n"
+        async with self._free:
+            process = self._idle.pop() if self._idle else await self._begun()
+            try:
+                found = await self._asked(process, asked, raw)
+            except BaseException as error:
+                await _end(process)
+                if not isinstance(error, OSError | asyncio.IncompleteReadError | ValueError):
+                    raise
+                return VisitReply(url, "", "", ToolStatus.NOT_TEXT), ""  # it took too long or too much, or ended the worker
+            self._idle.append(process)
+        status, text = ToolStatus(found["status"]), found.get("text", "")
+        if status is not ToolStatus.OK:
+            return VisitReply(url, "", "", status), ""
+        return VisitReply(url, found.get("title", ""), text, date=found.get("date", "")), found.get("onward", "")
+
+    async def _begun(self) -> asyncio.subprocess.Process:
+        pipe, nobody = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
+        how: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": nobody, "env": environment, "start_new_session": True}
+        return await asyncio.create_subprocess_exec(sys.executable, "-m", __name__, **how)
+
+    async def _asked(self, process: asyncio.subprocess.Process, asked: bytes, raw: bytes) -> dict[str, Any]:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(asked)
+        for start in range(0, len(raw), 1 << 16):  # in pieces: a pipe that takes all at once copies what it could not take
+            process.stdin.write(raw[start : start + (1 << 16)])
+            await process.stdin.drain()
+        await process.stdin.drain()
+        head = json.loads(await process.stdout.readline() or b"null")
+        if not isinstance(head, dict):
+            raise ValueError("no answer")
+        return head | {"text": (await process.stdout.readexactly(head.pop("bytes"))).decode("utf-8", "replace")}
+
+    async def aclose(self) -> None:
+        while self._idle:
+            await _end(self._idle.pop())
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+def work(given: BinaryIO, told: BinaryIO) -> None:
+    """Read documents until there are no more. The alarm ends the process wherever it is, also when nobody waits any longer."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    while line := given.readline():
+        url, content_type, encoding, size = json.loads(line)
+        signal.alarm(_SECONDS)
+        found = read_reply(url, content_type, encoding, given.read(size))
+        signal.alarm(0)
+        text = found.pop("text", "").encode("utf-8", "replace")
+        told.write(json.dumps(found | {"bytes": len(text)}).encode() + b"\n" + text)
+        told.flush()
+
+
+if __name__ == "__main__":
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+    work(sys.stdin.buffer, answers)
