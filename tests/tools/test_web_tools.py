@@ -106,7 +106,9 @@ class Failing(World):
         return VisitReply(url=url, title="", text="", status=self.status)
 
 
-NOT_SERVED = (ToolStatus.OK, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL, ToolStatus.HELD, ToolStatus.SPENT)
+NOT_SERVED = (  # no status of a served world's page
+    ToolStatus.OK, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL, ToolStatus.FAILED, ToolStatus.HELD, ToolStatus.SPENT
+)  # fmt: skip
 SERVED_STATUSES = [s for s in ToolStatus if s not in NOT_SERVED]
 
 
