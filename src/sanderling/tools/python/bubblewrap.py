@@ -13,7 +13,7 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.tools.python import inside
 from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.process import Launch, Runners
+from sanderling.tools.python.process import ALL, Guards, Launch, Runners
 
 
 def find_bwrap() -> str:
@@ -31,7 +31,7 @@ def find_bwrap() -> str:
     return ""
 
 
-def bubblewrap(limits: SandboxLimits, *, warm: int = 1) -> Runners:
+def bubblewrap(limits: SandboxLimits, *, warm: int = 1, guards: Guards = ALL) -> Runners:
     """The sandbox. Raises UserError where the program is missing."""
     program = find_bwrap()
     if not program:
@@ -41,7 +41,7 @@ def bubblewrap(limits: SandboxLimits, *, warm: int = 1) -> Runners:
     def launch() -> Launch:
         return Launch([*command, inside.somebody()], path=inside.packages_inside(), reader=inside.READER_INSIDE)
 
-    return Runners("bubblewrap", inside.ABOUT, limits, launch, warm=warm)
+    return Runners("bubblewrap", inside.ABOUT, limits, launch, warm=warm, guards=guards)
 
 
 def arguments(limits: SandboxLimits, *, root: bool) -> list[str]:

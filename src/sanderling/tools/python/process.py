@@ -33,6 +33,10 @@ _LOOK_S = 0.05  # between two looks at the memory in use
 _RAN, _TEXT = TypeAdapter(Ran), TypeAdapter(Text)
 
 
+Guards = frozenset[str]
+ALL: Guards = frozenset({"limits", "filter"})
+
+
 @dataclass(frozen=True)
 class Launch:
     """How one runner is started."""
@@ -50,9 +54,9 @@ class Runners:
     """A sandbox whose boxes are runners; as many as ``warm`` are started before they are asked for."""
 
     def __init__(
-        self, name: str, about: str, limits: SandboxLimits, launch: Callable[[], Launch], *, warm: int = 1, guards: bool = True
+        self, name: str, about: str, limits: SandboxLimits, launch: Callable[[], Launch], *, warm: int = 1, guards: Guards = ALL
     ) -> None:
-        """``guards``: limits and the filter of system calls; without them is for tests."""
+        """``guards``: what is kept to inside; less than all is for tests, which show what each is for."""
         self.name, self.about, self.files = name, about, True
         self._limits, self._launch, self._warm, self._guards = limits, launch, warm, guards
         self._ready: deque[RunnerBox] = deque()
@@ -94,7 +98,7 @@ class Runners:
             await self._ready.popleft().close()
 
 
-def bare(limits: SandboxLimits) -> Runners:
+def bare(limits: SandboxLimits, *, guards: Guards = ALL) -> Runners:
     """A process under limits and the filter of system calls alone, for reading documents where there is no sandbox."""
 
     def launch() -> Launch:
@@ -104,13 +108,13 @@ def bare(limits: SandboxLimits) -> Runners:
         end = partial(shutil.rmtree, folder, ignore_errors=True)
         return Launch(argv, env, folder, 0, path, [str(inside.OWN.parent)], end)
 
-    return Runners("bare", "", limits, launch)
+    return Runners("bare", "", limits, launch, warm=0, guards=guards)
 
 
 class RunnerBox:
     """One runner, and the session that it serves."""
 
-    def __init__(self, process: asyncio.subprocess.Process, launch: Launch, limits: SandboxLimits, guards: bool) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, launch: Launch, limits: SandboxLimits, guards: Guards) -> None:
         self._process, self._launch, self._limits, self._guards = process, launch, limits, guards
         self._cgroup: Cgroup | None = None
         self._over = False  # whether it was killed for its memory
@@ -118,7 +122,7 @@ class RunnerBox:
     async def begin(self, still: Still | None) -> None:
         """Confine it, and have it wait for work. Raises SandboxError."""
         limits, mb = self._limits, 2**20
-        if self._guards and not is_known():
+        if "filter" in self._guards and not is_known():
             raise SandboxError(f"there is no filter of system calls for {platform.machine()}.")
         bounds = {
             "RLIMIT_AS": 4 * limits.memory_mb * mb,  # much is reserved and never used
@@ -131,15 +135,15 @@ class RunnerBox:
             "RLIMIT_MEMLOCK": 0,
             "RLIMIT_MSGQUEUE": 0,
         }
-        filter = base64.b64encode(filter_program(network=limits.network)).decode() if self._guards else ""
+        filter = base64.b64encode(filter_program(network=limits.network)).decode() if "filter" in self._guards else ""
         setup = {
-            "limits": bounds if self._guards else {}, "filter": filter,
+            "limits": bounds if "limits" in self._guards else {}, "filter": filter,
             "clock": None if still is None else still.clock, "seed": 0 if still is None else still.seed,
             "scratch": self._launch.scratch, "path": list(self._launch.path), "reader": list(self._launch.reader),
             "output": limits.output_chars, "document": DOCUMENT_BYTES, "cpu": limits.cpu_seconds,
         }  # fmt: skip
         await self._ask(setup, seconds=_START_S)
-        if self._guards:
+        if "limits" in self._guards:
             self._cgroup = Cgroup.made(limits.memory_mb + limits.files_mb, limits.processes)
             if self._cgroup is not None:
                 self._cgroup.take(pid for pid, _ in tree(self._process.pid))
@@ -218,7 +222,7 @@ class RunnerBox:
 
     async def _watch(self) -> None:
         """Kill what the runner started when all of it together holds too much; a control group does it where there is one."""
-        while self._guards and self._cgroup is None:
+        while "limits" in self._guards and self._cgroup is None:
             await asyncio.sleep(_LOOK_S)
             below = [pid for pid, depth in tree(self._process.pid) if depth > self._launch.above]
             if sum(map(resident, below)) > self._limits.memory_mb * 2**20:

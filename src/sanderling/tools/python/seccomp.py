@@ -52,8 +52,8 @@ def is_known(machine: str = "") -> bool:
     return (machine or platform.machine()) in _REFUSED
 
 
-def filter_program(*, network: bool = False, machine: str = "", refused: bool = True) -> bytes:
-    """The filter as the kernel takes it, eight bytes an instruction. Without ``refused``, all is allowed.
+def filter_program(*, network: bool = False, machine: str = "") -> bytes:
+    """The filter as the kernel takes it, eight bytes an instruction.
 
     Without a network a socket is of this machine's own kind (AF_UNIX), with one it is of the internet's, since the other would
     reach whatever listens here.
@@ -72,18 +72,17 @@ def filter_program(*, network: bool = False, machine: str = "", refused: bool = 
 
     if machine == "x86_64":
         code += refuse(_AT_LEAST, _X32)
-    if refused:
-        for named in _REFUSED[machine].split():
-            code += refuse(_EQUAL, int(named.partition("=")[2]))
-        code += refuse(_EQUAL, clone3, _ENOSYS)  # its flags cannot be looked at; the C library then uses the older call
-        for number, place, tests in (
-            (clone, _FIRST, refuse(_ANY_BIT, _NAMESPACES)),
-            (ioctl, _SECOND, refuse(_EQUAL, _TIOCSTI) + refuse(_EQUAL, _TIOCLINUX)),
-        ):
-            code += [(_EQUAL, 0, len(tests) + 2, number), (_LOAD, 0, 0, place), *tests, (_RETURN, 0, 0, _ALLOW)]
-        families = (_AF_INET, _AF_INET6) if network else (_AF_UNIX,)
-        allowed = [(_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)]
-        denied = [(_RETURN, 0, 0, _ERRNO | _EPERM)]
-        code += [(_EQUAL, 0, len(allowed) + 2, socket), (_LOAD, 0, 0, _FIRST), *allowed, *denied]
+    for named in _REFUSED[machine].split():
+        code += refuse(_EQUAL, int(named.partition("=")[2]))
+    code += refuse(_EQUAL, clone3, _ENOSYS)  # its flags cannot be looked at; the C library then uses the older call
+    for number, place, tests in (
+        (clone, _FIRST, refuse(_ANY_BIT, _NAMESPACES)),
+        (ioctl, _SECOND, refuse(_EQUAL, _TIOCSTI) + refuse(_EQUAL, _TIOCLINUX)),
+    ):
+        code += [(_EQUAL, 0, len(tests) + 2, number), (_LOAD, 0, 0, place), *tests, (_RETURN, 0, 0, _ALLOW)]
+    families = (_AF_INET, _AF_INET6) if network else (_AF_UNIX,)
+    allowed = [(_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)]
+    denied = [(_RETURN, 0, 0, _ERRNO | _EPERM)]
+    code += [(_EQUAL, 0, len(allowed) + 2, socket), (_LOAD, 0, 0, _FIRST), *allowed, *denied]
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *one) for one in code)
