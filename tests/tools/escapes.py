@@ -74,7 +74,7 @@ ATTEMPTS = {
     "write below /dev": Attempt("os.access('/dev', os.W_OK)", root=True),
     # What /proc and /sys show.
     "read the environment of a process outside": Attempt("len(open('/proc/{victim}/environ', 'rb').read()) > 0"),
-    "go through the root of another process": Attempt("open('/proc/{victim}/root{outside}/secret').read() == 'secret'", root=True),
+    "go through the root of another process": Attempt("open('/proc/{victim}/root{outside}/secret').read() != ''", root=True),
     "go through one's own root": Attempt("open('/proc/self/root{outside}/secret').read() == 'secret'"),
     "write into one's own memory by its file": Attempt("open('/proc/self/mem', 'r+b').fileno() > 0", root=True),
     "write into the supervisor's memory": Attempt("open(f'/proc/{os.getppid()}/mem', 'r+b').fileno() > 0", root=True),
@@ -89,7 +89,7 @@ ATTEMPTS = {
     "make a device": Attempt("os.mknod('dev', 0o20666, os.makedev(1, 8)); os.open('dev', os.O_RDONLY) > 0", root=True),
     # Mounts and namespaces.
     "mount": Attempt("os.mkdir('m'); libc.mount(b'none', b'm', b'tmpfs', 0, 0) == 0 and libc.umount2(b'm', 2) == 0", root=True),
-    "bind a folder": Attempt("os.mkdir('b'); libc.mount(b'/usr', b'b', 0, 4096, 0) == 0 and libc.umount2(b'b', 2) == 0", root=True),
+    "bind a folder": Attempt("os.mkdir('b'); libc.mount(b'/usr', b'b', 0, 4096, 0) == 0 == libc.umount2(b'b', 2)", root=True),
     "open a file system": syscall(430, "b'tmpfs'", "0", root=True),
     "copy a tree of mounts": syscall(428, "-100", "b'/'", "1", root=True),
     "change the root": Attempt("in_child(lambda: os.chroot('.') is None)", root=True),
@@ -137,7 +137,7 @@ ATTEMPTS = {
     # Memory, processes, files, time.
     "many processes": Attempt(
         "made = 0\nfor _ in range(40):\n"
-        "    child = os.fork()\n    if child == 0:\n        time.sleep(30)\n        os._exit(0)\n    made += 1\nmade == 40", "limits"
+        "    if os.fork() == 0:\n        time.sleep(30)\n        os._exit(0)\n    made += 1\nmade == 40", "limits"
     ),
     "many threads": Attempt(
         "import threading\nall = [threading.Thread(target=time.sleep, args=(1,), daemon=True) for _ in range(40)]\n"
@@ -163,7 +163,7 @@ ATTEMPTS = {
     "a large file of shared memory": Attempt("open('/dev/shm/x', 'wb').write(bytes(64 << 20)) == 64 << 20", "wide"),
     "a sparse file of a terabyte": Attempt("open('sparse', 'wb').truncate(1 << 40) == 1 << 40"),
     "dump core": Attempt("import resource; resource.setrlimit(resource.RLIMIT_CORE, (1 << 30, 1 << 30)) is None", root=True),
-    "raise one's limits": Attempt("import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)) is None", "limits"),
+    "raise one's limits": Attempt("import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 40, 1 << 40)) is None", "limits"),
     "a loop": Attempt("while time.monotonic() < {later}: pass\nTrue", "wide"),
     "a loop in C": Attempt("sum(range(200_000_000)) > 0", "wide"),
     "a power in C": Attempt("7 ** 6_000_000 > 0", "wide"),
@@ -187,7 +187,7 @@ ATTEMPTS = {
     "give a file away": Attempt("open('f', 'w'); os.chown('f', 1, 1) is None", root=True),
     "gain rights by a program": Attempt("libc.prctl(39, 0, 0, 0, 0) == 0"),
     "go first": Attempt("before = os.nice(0); os.nice(-5) < before", root=True),
-    "be served in real time": Attempt("in_child(lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)) is None)", root=True),
+    "be served in real time": Attempt("in_child(lambda: os.sched_setscheduler(0, 1, os.sched_param(1)) is None)", root=True),
     "read a variable of this process": Attempt("os.environ.get('SANDERLING_SECRET') == 'secret'"),
     "read the user's keys": Attempt("call(250, 0, -4, 1) > 0", "filter"),
     "keep a key": Attempt("call(248, b'user', b'x', b'y', 1, -2) > 0", "filter"),
@@ -204,7 +204,7 @@ ATTEMPTS = {
     "name this machine": Attempt("socket.sethostname(socket.gethostname()) is None", root=True),
     "read the kernel's log": Attempt("libc.klogctl(10, 0, 0) > 0", root=True),
     "write to ports": Attempt("in_child(lambda: libc.iopl(3) == 0)", root=True, rare=True),
-    "open a queue of messages": Attempt("libc.mq_open(b'/sanderling', 0o102, 0o600, 0) >= 0 and libc.mq_unlink(b'/sanderling') == 0"),
+    "open a queue of messages": Attempt("libc.mq_open(b'/sanderling', 0o102, 0o600, 0) >= 0 == libc.mq_unlink(b'/sanderling')"),
     "call the kernel as another architecture": Attempt(
         "import mmap\nm = mmap.mmap(-1, 4096, prot=7); m.write(bytes.fromhex('b814000000cd80c3'))\n"
         "f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))\nf() == os.getpid()", "filter"

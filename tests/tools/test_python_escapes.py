@@ -1,12 +1,15 @@
 """None of many attempts gets out of the sandbox, and each would without its guard."""
 
+import asyncio
 import os
+import pickle
 import platform
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from escapes import ATTEMPTS, PRELUDE, TIGHT, WIDE, Attempt
 from programs import box_of, needs_bubblewrap
 
 from sanderling.tools.python.bubblewrap import bubblewrap
+from sanderling.tools.python.cgroup import Cgroup
 from sanderling.tools.python.limits import SandboxLimits
 from sanderling.tools.python.process import ALL, Launch, Runners, bare
 from sanderling.tools.python.sandbox import Ran, SandboxError
@@ -108,3 +112,201 @@ def _plain() -> Runners:
         return Launch(found.argv, {**found.env, **os.environ}, found.scratch, found.above, found.path, found.reader, found.end)
 
     return Runners("plain", "", WIDE, launch, warm=0, guards=frozenset())
+
+
+# -- the near side, and time after the reply --------------------------------------------------------------------------------
+
+FRAME = "os.write(fd, (struct.pack('>I', len(f)) + f) * 1)"
+FORGED = {
+    "a frame without end": ("", "os.write(fd, b'\\xff\\xff\\xff\\xff')"),
+    "no JSON": ("", "os.write(fd, b'\\0\\0\\0\\4spam')"),
+    "a frame that is nested": ("f = b'[' * 20_000", FRAME),
+    "a frame that is no object": ("f = b'[]'", FRAME),
+    "more bytes than there are": ("""f = b'{"bytes": 99999999999, "number": 1}'""", FRAME),
+    "other kinds of values": ("""f = b'{"bytes": 0, "number": 1, "value": {"a": [1]}}'""", FRAME),
+    "a reply of another call": ("""f = b'{"bytes": 0, "number": 7, "value": "1"}'""", FRAME),
+    "many replies": ("""f = b'{"bytes": 0, "number": 1}'""", FRAME.replace("* 1", "* 900")),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+async def test_what_a_program_writes_into_its_pipes_is_data(name: str) -> None:
+    made, deed = FORGED[name]
+    code = f"{PRELUDE}{made}\nfor fd in range(3, 256):\n    try: {deed}\n    except OSError: pass\n'spoken'"
+    ran = await outcome(bubblewrap(TIGHT, warm=0), code, 5)
+    assert ran.status in ("ok", "ended") and not ran.value.startswith("True")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os._exit(3)", "os.abort()", "ctypes.string_at(0)", "os.closerange(0, 256)", "os.kill(os.getpid(), 9)",
+        "sys.exit('no')",
+        "os.execv('/usr/bin/env', ['env'])", "class Bad(BaseException):\n    def __str__(self): raise self\nraise Bad",
+        "class Bad:\n    def __repr__(self): return 7\nBad()", "sys.stdout.close()",
+        "sys.setrecursionlimit(10**9)\nf = lambda: f()\nf()",
+        "import builtins; del builtins.repr, builtins.len; 1", "sys.modules.clear()", "x = '\\ud800'; print(x); x", "code\0",
+        "raise SystemExit(object())", "os.chdir('/usr')",
+        "import threading; threading.Thread(target=time.sleep, args=(60,)).start()",
+        "os.makedirs('/'.join(['deep'] * 200))", "[open(f'f{n}', 'w').close() for n in range(3000)] and None",
+        "os.rmdir('/scratch')", "os.chmod('.', 0)",
+    ],
+)  # fmt: skip
+async def test_a_session_outlives_what_its_programs_do_to_themselves(code: str) -> None:
+    ran = await outcome(bubblewrap(SandboxLimits(), warm=0), PRELUDE + code, 10)
+    assert ran.status != "lost"
+
+
+STAYS = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        marker = b'{marker}'
+        for n in range(100):
+            open('count', 'w').write(str(n))
+            time.sleep(0.05)
+    os._exit(0)
+time.sleep(0.2)
+"""
+
+
+async def test_what_a_program_leaves_behind_stands_still_between_calls_and_ends_with_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = []
+    for sandbox in (bubblewrap(SandboxLimits(), warm=0), _plain()):
+        async with box_of(sandbox) as box:
+            await box.run(PRELUDE + STAYS, 10)
+            before = await box.get("count", 100)
+            await asyncio.sleep(0.5)
+            counts.append(int(await box.get("count", 100) or 0) - int(before or 0))
+    assert counts[0] == 0 and counts[1] > 5
+
+
+def running(word: str) -> list[int]:
+    """Processes of this machine with an argument."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if folder.name.isdigit() and word in (folder / "cmdline").read_text(errors="replace").split("\0"):
+                found.append(int(folder.name))
+    return found
+
+
+SLEEPS = (
+    "import subprocess, time\nsubprocess.run('sleep {seconds} &', shell=True, start_new_session=True)\ntime.sleep(0.3); True"
+)
+
+
+async def test_nothing_outlives_its_session() -> None:
+    async with box_of(bubblewrap(SandboxLimits(), warm=0)) as box:
+        assert (await box.run(SLEEPS.format(seconds=61.625), 10)).value == "True"
+        assert len(running("61.625")) == 1
+    assert running("61.625") == []
+    async with box_of(_plain()) as box:
+        await box.run(SLEEPS.format(seconds=62.625), 10)
+    (left,) = running("62.625")
+    os.kill(left, 9)
+
+
+def test_nothing_outlives_a_killed_process() -> None:
+    held = subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True, env={**os.environ})
+    assert held.stdout and held.stdout.readline() == "ready\n"
+    assert len(running("63.625")) == 1
+    held.kill()
+    held.wait()
+    held.stdout.close()
+    deadline = time.monotonic() + 10
+    while running("63.625") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert running("63.625") == []
+
+
+HOLDS = f"""
+import asyncio
+from sanderling.tools.python.bubblewrap import bubblewrap
+from sanderling.tools.python.limits import SandboxLimits
+
+async def hold():
+    box = await bubblewrap(SandboxLimits(), warm=0).open(None)
+    await box.run({SLEEPS.format(seconds=63.625)!r}, 10)
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(hold())
+"""
+
+
+async def test_the_near_side_reads_regular_files_of_the_session_alone(world: dict[str, object]) -> None:
+    secret = f"{world['outside']}/secret"
+    code = (
+        f"os.symlink({secret!r}, 'link'); os.symlink({str(world['outside'])!r}, 'folder'); os.mkfifo('pipe')\n"
+        "os.symlink('/etc', 'etc'); open('own', 'w').write('own'); os.symlink('own', 'to-own'); os.mkdir('real')\n"
+        "open('big', 'wb').truncate(5 << 20); socket.socket(socket.AF_UNIX).bind('sock'); open('-x\\n\\x1b[2J', 'w').write('1')"
+    )
+    asked = [
+        "link",
+        "folder/secret",
+        "pipe",
+        "to-own",
+        "real",
+        "sock",
+        "../../../etc/passwd",
+        "/etc/passwd",
+        secret,
+        "",
+        "..",
+        "big",
+    ]
+    async with box_of(bubblewrap(TIGHT, warm=0)) as box:
+        ran = await box.run(PRELUDE + code, 10)
+        assert [name for name, _ in ran.files] == ["-x\n\x1b[2J", "big", "own"]
+        assert [await box.get(name, 1 << 20) for name in asked] == [None] * len(asked)
+        assert [(await box.read(name, 10)).text for name in asked] == [""] * len(asked)
+        assert await box.get("own", 100) == b"own"
+    # A near side that opened the folder itself would follow them.
+    plain = _plain()
+    async with box_of(plain) as box:
+        await box.run(PRELUDE + code, 10)
+        where = (await box.run("os.getcwd()", 10)).value.strip("'")
+        assert (Path(where) / "link").read_text() == (Path(where) / "folder" / "secret").read_text() == "secret"
+
+
+async def test_a_value_is_its_text_and_never_an_object_of_ours(world: dict[str, object]) -> None:
+    code = (
+        f"class P:\n    def __reduce__(self): return (os.system, ('touch {world['outside']}/pwned',))\n    __str__ = None\nP()"
+    )
+    async with box_of(bubblewrap(TIGHT, warm=0)) as box:
+        ran = await box.run(PRELUDE + code, 10)
+    assert ran.value.startswith("<__main__.P object at 0x")
+    assert not (Path(str(world["outside"])) / "pwned").exists()
+    assert pickle.loads(pickle.dumps(Reduced())) == os.getpid()  # as a pickle it would have run here
+
+
+class Reduced:
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.getpid, ()
+
+
+async def test_only_its_own_files_are_open_in_a_program() -> None:
+    code = "[fd for fd in range(300) if libc.fcntl(fd, 1) >= 0]"
+    async with box_of(bubblewrap(TIGHT, warm=0)) as box:
+        fds = eval((await box.run(PRELUDE + code, 10)).value)
+    assert fds[:3] == [0, 1, 2] and len(fds) == 5  # and what it is told, and replies
+
+
+async def test_memory_is_watched_where_there_are_no_control_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sanderling.tools.python.cgroup._ROOT", Path("/nowhere"))
+    attempt = ATTEMPTS["much memory of several processes"]
+    ran = await outcome(bubblewrap(TIGHT, warm=0), PRELUDE + attempt.code, 10)
+    assert ran.status == "memory"
+
+
+async def test_memory_is_kept_to_by_a_control_group_where_there_is_one() -> None:
+    group = Cgroup.made(64, 8)
+    if group is None:
+        pytest.skip("no control groups can be made here")
+    await group.drop()
+    code = "import mmap\nm = mmap.mmap(-1, 150 << 20)\nfor at in range(0, 150 << 20, 4096): m[at] = 1\nTrue"
+    ran = await outcome(bubblewrap(TIGHT, warm=0), PRELUDE + code, 10)
+    assert ran.status == "memory"

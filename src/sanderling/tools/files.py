@@ -99,12 +99,12 @@ class ReadFileTool:
         await self._sessions.leave(session)
 
 
-def extracted(name: str, data: bytes, most: int) -> dict[str, str]:
-    """A document's text and title, or the ``problem``: what the process in the sandbox does."""
+def extracted(name: str, data: bytes, most: int) -> tuple[dict[str, str], str]:
+    """A document's title, or the ``problem``, and its text: what the process in the sandbox does."""
     from sanderling.world.sources.base import Limits, Reason
     from sanderling.world.sources.documents import ENDINGS, Kind, read_document
 
     kind = ENDINGS.get(PurePosixPath(name).suffix.lower(), Kind.TEXT)
     kind = Kind.TEXT if kind is Kind.CODE else kind  # also one that a program wrote is asked for by name
     found = read_document(kind, data, f"file:{name}", Limits(document_bytes=most))
-    return {"problem": found.value} if isinstance(found, Reason) else {"text": found.text, "title": found.title}
+    return ({"problem": found.value}, "") if isinstance(found, Reason) else ({"title": found.title}, found.text)

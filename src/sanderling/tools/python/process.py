@@ -167,8 +167,11 @@ class RunnerBox:
 
     async def read(self, name: str, seconds: float, known: Text | None = None) -> Text:
         stamp = list(known.stamp) if known is not None else None
-        said, _ = await self._ask({"op": "read", "name": name, "seconds": seconds, "stamp": stamp}, seconds=seconds + _GRACE_S)
-        return known if known is not None and said.pop("same", False) is True else self._checked(_TEXT, said)
+        asked = {"op": "read", "name": name, "seconds": seconds, "stamp": stamp}
+        said, data = await self._ask(asked, seconds=seconds + _GRACE_S, most=8 * DOCUMENT_BYTES)
+        if known is not None and said.get("same") is True:
+            return known
+        return self._checked(_TEXT, {**said, "text": data.decode("utf-8", "replace")})
 
     def _checked(self, kind: TypeAdapter[Any], said: dict[str, Any]) -> Any:
         try:
@@ -201,7 +204,7 @@ class RunnerBox:
         stdin.write(struct.pack(">I", len(text)) + text + data)
         await stdin.drain()
         size = struct.unpack(">I", await stdout.readexactly(4))[0]
-        if size > 12 * DOCUMENT_BYTES:
+        if size > 100 * self._limits.output_chars + 2**20:
             raise ValueError("a frame beyond all limits")
         answer = json.loads(await stdout.readexactly(size))
         if not isinstance(answer, dict) or not isinstance(answer.get("bytes"), int) or not 0 <= answer["bytes"] <= most:
@@ -224,10 +227,11 @@ class RunnerBox:
         """Kill what the runner started when all of it together holds too much; a control group does it where there is one."""
         while "limits" in self._guards and self._cgroup is None:
             await asyncio.sleep(_LOOK_S)
-            below = [pid for pid, depth in tree(self._process.pid) if depth > self._launch.above]
-            if sum(map(resident, below)) > self._limits.memory_mb * 2**20:
+            found = list(tree(self._process.pid))
+            if sum(resident(pid) for pid, _ in found) > self._limits.memory_mb * 2**20:
                 self._over = True
-                for pid in below:
+                below = [pid for pid, depth in found if depth > self._launch.above]
+                for pid in below or [self._process.pid]:
                     with contextlib.suppress(OSError):
                         os.kill(pid, 9)
 

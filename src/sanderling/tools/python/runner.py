@@ -92,15 +92,14 @@ def work(commands: int, replies: int, most: int) -> None:
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"], sys.argv = main, [""]
-    number, own = 0, os.getpid()
+    own = os.getpid()
     while (frame := read_frame(commands)) is not None:
-        number += 1
-        reply = _run(frame[0]["code"], main.__dict__, f"<call {number}>")
+        reply = _run(frame[0]["code"], main.__dict__, f"<call {frame[0]['number']}>")
         for name, text in reply.items():
             reply[name] = text if len(text) <= most else f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"
         if os.getpid() != own:  # the program made a copy of its process, which is not the one that is asked
             os._exit(0)
-        write_frame(replies, reply)
+        write_frame(replies, {**reply, "number": frame[0]["number"]})
 
 
 def _run(code: str, names: dict[str, Any], file: str) -> dict[str, str]:
@@ -245,6 +244,7 @@ class Supervisor:
         os.umask(0o022)
         os.chdir(setup["scratch"])
         self._seen: dict[str, tuple[int, int]] = {}
+        self._asked = 0
 
     def answer(self, asked: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         """What a frame asks for."""
@@ -256,7 +256,7 @@ class Supervisor:
             case "get":
                 return self._get(asked["name"], asked["most"])
             case "read":
-                return self._read(asked["name"], asked["seconds"], asked.get("stamp")), b""
+                return self._read(asked["name"], asked["seconds"], asked.get("stamp"))
             case other:
                 return {"problem": f"unknown op {other}"}, b""
 
@@ -336,7 +336,7 @@ class Supervisor:
             self._begin()
         output, said = Output(self._setup["output"]), dict[str, Any]()
         self._signal(signal.SIGCONT)
-        status, reply = self._watch(seconds, output, {"code": code})
+        status, reply, _ = self._watch(seconds, output, {"code": code})
         if status == "ok":
             self._signal(signal.SIGSTOP)
             self._drain(output)
@@ -347,15 +347,21 @@ class Supervisor:
             self._end()
         return {"status": status, "fresh": fresh, "output": output.text(), "files": self._written(), **said}
 
-    def _watch(self, seconds: float, output: Output, command: dict[str, Any], data: bytes = b"") -> tuple[str, dict[str, Any]]:
-        """Tell the process a command and wait for its reply: ``ok`` with that, ``seconds``, ``cpu``, or how it ended."""
+    def _watch(
+        self, seconds: float, output: Output, command: dict[str, Any], data: bytes = b"", *, most: int = 0
+    ) -> tuple[str, dict[str, Any], bytes]:
+        """Tell the process a command and wait for its reply, of ``most`` bytes beside a few words.
+
+        Gives ``ok`` with that, ``seconds``, ``cpu``, or how the process ended.
+        """
         tell, heard, written = self._fds
         began, used, reply = time.monotonic(), _cpu(self._worker), bytearray()
         poll = select.poll()
         poll.register(heard, select.POLLIN)
         poll.register(written, select.POLLIN)
+        self._asked += 1
         with contextlib.suppress(BrokenPipeError):  # it has ended, as will be seen
-            write_frame(tell, command, data)
+            write_frame(tell, {**command, "number": self._asked}, data)
         while True:
             ready = dict(poll.poll(20))
             if written in ready and not self._drain(output):
@@ -363,25 +369,24 @@ class Supervisor:
             if heard in ready:
                 part = os.read(heard, 2**16)
                 reply += part
-                size = struct.unpack(">I", reply[:4])[0] if len(reply) >= 4 else 0
-                most = 16 * self._setup["output"] + 8 * self._setup["document"]
-                if size > most or not part:
-                    return self._how_it_ended(bool(part)), {}
-                if len(reply) >= 4 and len(reply) - 4 >= size:
-                    try:
-                        said = json.loads(reply[4 : 4 + size])
-                    except (ValueError, RecursionError):
-                        said = None
-                    return ("ok", said) if isinstance(said, dict) else ("ended", {})
+                try:
+                    while (found := _taken(reply, 16 * self._setup["output"] + 2**16, most)) is not None:
+                        if found[0].get("number") == self._asked:  # and is not left from an earlier call
+                            return "ok", *found
+                except (ValueError, RecursionError, TypeError, KeyError):
+                    return "ended", {}, b""  # nonsense: it is no worker any more
+                if not part:
+                    return self._how_it_ended(), {}, b""
             if time.monotonic() - began > seconds:
-                return "seconds", {}
+                return "seconds", {}, b""
             if _cpu(self._worker) - used > self._setup["cpu"]:
-                return "cpu", {}
+                return "cpu", {}, b""
+            self._reap()
 
-    def _how_it_ended(self, alive: bool) -> str:
-        """Of a worker that closed its pipe, or wrote nonsense into it."""
+    def _how_it_ended(self) -> str:
+        """Of a worker that closed its pipe."""
         deadline = time.monotonic() + 0.2
-        while not alive and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             child, status = os.waitpid(self._worker, os.WNOHANG)
             if child:
                 return signal.Signals(-code).name if (code := os.waitstatus_to_exitcode(status)) < 0 else f"exit {code}"
@@ -430,16 +435,16 @@ class Supervisor:
             size = os.fstat(file).st_size
             return ({"problem": "too-large"}, b"") if size > most else ({}, opened.read(most))
 
-    def _read(self, name: str, seconds: float, stamp: list[int] | None) -> dict[str, Any]:
+    def _read(self, name: str, seconds: float, stamp: list[int] | None) -> tuple[dict[str, Any], bytes]:
         """The text of a document, which a process of its own reads, unless it is as it was (``stamp``)."""
         file = _opened(name)
         if isinstance(file, str):
-            return {"problem": file}
+            return {"problem": file}, b""
         facts = os.fstat(file)
         now = [facts.st_size, facts.st_mtime_ns]
         if now == stamp:
             os.close(file)
-            return {"stamp": now, "same": True}
+            return {"stamp": now, "same": True}, b""
         with open(file, "rb") as opened:  # noqa: PTH123
             data = opened.read(self._setup["document"] + 1)
 
@@ -448,11 +453,12 @@ class Supervisor:
             sys.path[:0] = self._setup["reader"]
             from sanderling.tools.files import extracted
 
-            write_frame(replies, extracted(name, given[1] if given else b"", self._setup["document"]))
+            said, text = extracted(name, given[1] if given else b"", self._setup["document"])
+            write_frame(replies, {**said, "number": given[0]["number"] if given else 0}, text.encode("utf-8", "replace"))
 
         worker, fds = self._worker, self._fds
         self._worker, self._fds = self._fork(read)
-        status, reply = self._watch(seconds, Output(0), {}, data)
+        status, reply, text = self._watch(seconds, Output(0), {}, data, most=8 * self._setup["document"])
         try:
             os.kill(self._worker, signal.SIGKILL)
             os.waitpid(self._worker, 0)
@@ -461,10 +467,30 @@ class Supervisor:
         for fd in self._fds:
             os.close(fd)
         self._worker, self._fds = worker, fds
-        return {"stamp": now, **reply} if status == "ok" else {"problem": status}
+        if status != "ok":
+            return {"problem": status}, b""
+        return {"stamp": now, **{key: str(reply[key])[:1_000] for key in ("title", "problem") if key in reply}}, text
 
     def close(self) -> None:
         self._end()
+
+
+def _taken(reply: bytearray, most: int, most_bytes: int) -> tuple[dict[str, Any], bytes] | None:
+    """Take the first frame out of what a process has written, once it is whole. Raises an error for what will be none."""
+    size = struct.unpack(">I", reply[:4])[0] if len(reply) >= 4 else 0
+    if size > most:
+        raise ValueError("more than a few words")
+    if len(reply) < 4 or len(reply) < 4 + size:
+        return None
+    said = json.loads(reply[4 : 4 + size])
+    if not isinstance(said, dict) or not 0 <= said["bytes"] <= most_bytes:
+        raise ValueError("no frame")
+    end = 4 + size + said["bytes"]
+    if len(reply) < end:
+        return None
+    data = bytes(reply[4 + size : end])
+    del reply[:end]
+    return said, data
 
 
 def _cpu(process: int) -> float:
