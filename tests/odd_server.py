@@ -1,7 +1,7 @@
 """A tool server over standard input and output, without any library, that behaves as its argument says; for tests.
 
-``odd_server.py good|hang|die|stray|huge|broken|lie|deaf [STATE]``: tools ``echo`` (idempotent), ``count`` (how often, in the
-file STATE), ``env``, ``sleep``, ``die`` and ``pid``.
+``odd_server.py good|hang|die|stray|huge|broken|lie|deaf|mortal|once|half|names|elsewhere [STATE]``: tools ``echo``
+(idempotent), ``count`` (how often, in the file STATE), ``env``, ``sleep``, ``die`` and ``pid``.
 """
 
 import json
@@ -28,6 +28,12 @@ TOOLS = [
 ]
 if HOW == "lie":
     TOOLS[0] = {**TOOLS[0], "inputSchema": {"type": "object", "properties": {"text": {"type": "no such type"}}}}
+if HOW == "elsewhere":
+    TOOLS[0] = {**TOOLS[0], "inputSchema": {"type": "object", "properties": {"text": {"$ref": sys.argv[2]}}}}
+if HOW == "names":
+    odd = ["search", "echo", "a.search", "b.search", "x y", "x.y", "x/y", "é", "ü", "...", "n" * 200, "n" * 201, "echo"]
+    TOOLS = [{**TOOLS[0], "name": name} for name in odd]
+CALLS = 0
 
 
 def say(message):
@@ -44,7 +50,15 @@ def told(text, wrong=False):
 
 
 def call(id, params):
+    global CALLS
     name, given = params["name"], params.get("arguments") or {}
+    if HOW == "names":
+        name = "echo"
+    CALLS += 1
+    if HOW == "mortal" and CALLS == 2:
+        if name == "count":
+            Path(sys.argv[2]).write_text("2")
+        os.kill(os.getpid(), 9)
     if name == "echo" and HOW == "huge":
         text = told("x" * (50 << 20))
     elif name == "echo" and HOW == "broken":
@@ -53,6 +67,8 @@ def call(id, params):
         os._exit(4)
     elif name == "echo" and HOW == "deaf":
         return
+    elif name == "echo" and HOW == "half":
+        text = told("\ud800 is half a pair")
     elif name == "echo":
         text = told(str(given.get("text")), wrong=given.get("text") == "fail")
     elif name == "count":
@@ -89,6 +105,13 @@ if HOW == "die":
     sys.exit(3)
 if HOW == "hang":
     time.sleep(600)
+if HOW == "once":
+    started = Path(sys.argv[2])
+    count = int(started.read_text()) if started.exists() else 0
+    started.write_text(str(count + 1))
+    if count:
+        sys.stderr.write("it starts only once\n")
+        sys.exit(3)
 if HOW == "stray":
     sys.stdout.write("Starting up, please wait\n")
 for line in sys.stdin:

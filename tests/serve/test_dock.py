@@ -26,7 +26,7 @@ from sanderling.serve.dock.config import DockConfig
 from sanderling.serve.dock.dock import Dock
 from sanderling.serve.limits import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.mcp.config import ServerConfig, connection_to
+from sanderling.tools.mcp.config import ServerConfig, connection_to, server_to
 from sanderling.tools.mcp.tools import found_in
 
 ODD = Path(__file__).parent.parent / "odd_server.py"
@@ -99,7 +99,7 @@ async def test_every_kind_of_client_lists_and_calls_the_same_tools(tmp_path: Pat
                 assert [tool.name for tool in (await client.list_tools()).tools] == listed
                 result = await client.call_tool("two.echo", {"text": "hi"})
                 assert result.content[0].text == "hi" and not result.is_error  # type: ignore[union-attr]
-        connection = connection_to("dock", ServerConfig(url=f"{served.url}/mcp"))
+        connection = server_to("dock", ServerConfig(url=f"{served.url}/mcp"))
         await connection.open()
         _, tools = found_in(connection)
         assert [tool.spec.name for tool in tools] == ["echo", "two_echo", "count", "env", "sleep", "die", "pid"]

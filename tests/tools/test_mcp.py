@@ -3,12 +3,14 @@
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from loopback import Quiet, listening
 
 pytest.importorskip("mcp", reason="tool servers need the extra serve")
 
@@ -17,8 +19,8 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.mcp.client import Connection
-from sanderling.tools.mcp.config import ServerConfig, connection_to, opened_servers
+from sanderling.tools.mcp.config import ServerConfig, connection_to, opened_servers, server_to
+from sanderling.tools.mcp.server import ToolServer
 from sanderling.tools.mcp.tools import McpTool, RemoteWorld, found_in
 from sanderling.world.contract import Occasion, Page
 from sanderling.world.disk.building import build_world
@@ -48,19 +50,19 @@ def served(world: Path, **config: object) -> ServerConfig:
 
 
 @asynccontextmanager
-async def opened(config: ServerConfig, name: str = "odd") -> AsyncIterator[Connection]:
-    connection = connection_to(name, config)
-    await connection.open()
+async def opened(config: ServerConfig, name: str = "odd") -> AsyncIterator[ToolServer]:
+    server = server_to(name, config)
     try:
-        yield connection
+        await server.open()
+        yield server
     finally:
-        await connection.close()
+        await server.close()
 
 
 @asynccontextmanager
 async def tools(config: ServerConfig) -> AsyncIterator[dict[str, McpTool]]:
-    async with opened(config) as connection:
-        yield {tool.spec.name: tool for tool in found_in(connection)[1]}
+    async with opened(config) as server:
+        yield {tool.spec.name: tool for tool in found_in(server)[1]}
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +73,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def test_a_world_behind_a_server_is_the_world(world: Path) -> None:
     here = open_as_met(world)
-    async with opened(served(world)) as connection:
-        (there,), others = found_in(connection)
+    async with opened(served(world)) as server:
+        (there,), others = found_in(server)
         assert isinstance(there, RemoteWorld) and not others
         told = there.name, there.fingerprint, there.page_count, there.offline
         assert told == (here.name, here.fingerprint, here.page_count, here.offline)
@@ -114,13 +116,13 @@ async def test_a_call_may_take_longer_than_others_wait_and_is_stopped_on_time(tm
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await found["sleep"]({"seconds": 5}, ToolContext())
-    async with opened(odd("good")) as connection:
+    async with opened(odd("good")) as server:
         heard: list[float] = []
 
         async def progress(done: float, total: float | None, words: str | None) -> None:
             heard.append(done)
 
-        await connection.call("sleep", {"seconds": 0.3}, progress=progress)
+        await server.call("sleep", {"seconds": 0.3}, progress=progress)
         assert heard == sorted(heard) and len(heard) >= 2
 
 
@@ -149,28 +151,101 @@ async def test_a_server_that_does_not_come_up_says_why(how: str, sentence: str) 
         ("huge", "echo", "a line of more than 1,048,576 bytes"),
     ],
 )
-async def test_a_server_that_breaks_is_an_outage_with_its_reason(how: str, tool: str, sentence: str) -> None:
-    async with tools(odd(how, reply_mb=1)) as found:
+async def test_a_server_that_breaks_is_an_outage_with_its_reason_and_started_again_for_the_next_call(
+    how: str, tool: str, sentence: str
+) -> None:
+    async with opened(odd(how, reply_mb=1)) as server:
+        found = {tool.spec.name: tool for tool in found_in(server)[1]}
         with pytest.raises(ToolOutageError) as error:
             await found[tool]({"text": "x"}, ToolContext())
         assert sentence in str(error.value)
-        with pytest.raises(ToolOutageError):
-            await found["env"]({"text": "x"}, ToolContext())
+        said = await found["env"]({"text": "HOME"}, ToolContext())
+        assert said.status is ToolStatus.OK
+
+
+async def test_only_what_does_no_harm_is_called_again(tmp_path: Path) -> None:
+    """A child that dies at its second call: an idempotent tool's call is made again, another's never."""
+    async with opened(odd("mortal", str(tmp_path / "n"))) as server:
+        found = {tool.spec.name: tool for tool in found_in(server)[1]}
+        assert (await found["count"]({}, ToolContext())).text == "1"
+        with pytest.raises(ToolOutageError, match="killed by SIGKILL"):
+            await found["count"]({}, ToolContext())
+        assert (tmp_path / "n").read_text() == "2"
+        assert (await found["echo"]({"text": "a"}, ToolContext())).text == "a"
+        assert (await found["echo"]({"text": "b"}, ToolContext())).text == "b"
+
+
+async def test_a_server_that_does_not_come_back_is_not_started_at_every_call(tmp_path: Path) -> None:
+    async with opened(odd("once", str(tmp_path / "n"))) as server:
+        found = {tool.spec.name: tool for tool in found_in(server)[1]}
+        for _ in range(9):
+            with pytest.raises(ToolOutageError, match=r"asked to die|only once"):
+                await found["die"]({}, ToolContext())
+        assert int((tmp_path / "n").read_text()) <= 3
+
+
+async def test_an_episode_that_is_cancelled_while_a_server_starts_leaves_nothing() -> None:
+    server = server_to("odd", odd("hang"))
+    opening = asyncio.create_task(server.open())
+    await asyncio.sleep(0.3)
+    assert server.process and server.process.pid
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    with pytest.raises(ProcessLookupError):
+        os.kill(server.process.pid, 0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_arguments_that_no_reader_takes_harm_nobody() -> None:
+    async with tools(odd("good")) as found:
+        assert (await found["echo"]({"text": "a\ud800b\u2028c"}, ToolContext())).text == "a?b\u2028c"
+        assert (await found["echo"]({"text": "y", "more": float("nan")}, ToolContext())).status is ToolStatus.BAD_ARGUMENTS
+        deep: list[object] = []
+        for _ in range(100_000):
+            deep = [deep]
+        assert (await found["echo"]({"text": "y", "more": deep}, ToolContext())).status is ToolStatus.BAD_ARGUMENTS
+        assert (await found["echo"]({"text": "z" * 3_000_000}, ToolContext())).text.startswith("zzz")
+    async with tools(odd("half")) as found:
+        assert (await found["echo"]({"text": "x"}, ToolContext())).text == "? is half a pair"
+
+
+async def test_names_that_no_model_s_server_takes() -> None:
+    async with opened(odd("names")) as server:
+        found = found_in(server, taken=("search", "echo"))[1]
+        names = [tool.spec.name for tool in found]
+        assert len(set(names)) == len(names) and not {"search", "echo"} & {*names}
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names)
+        assert [(await tool({"text": "x"}, ToolContext())).text for tool in found] == ["x"] * len(found)
+
+
+async def test_a_schema_that_refers_elsewhere_opens_no_connection() -> None:
+    reached = list[str]()
+
+    class Elsewhere(Quiet):
+        def do_GET(self) -> None:
+            reached.append(self.path)
+            self.say({"type": "string"})
+
+    with listening(Elsewhere) as url:
+        async with tools(odd("elsewhere", f"{url}/schema")) as found:
+            assert (await found["echo"]({"text": "x"}, ToolContext())).text == "x"
+    assert not reached
 
 
 async def test_what_a_server_prints_between_messages_is_left_out() -> None:
-    async with opened(odd("stray")) as connection:
-        assert (await found_in(connection)[1][0]({"text": "hi"}, ToolContext())).text == "hi"
-        assert connection.server.stray >= 2  # type: ignore[union-attr]
+    async with opened(odd("stray")) as server:
+        assert (await found_in(server)[1][0]({"text": "hi"}, ToolContext())).text == "hi"
+        assert server.process and server.process.stray >= 2
 
 
 async def test_a_schema_that_is_none_is_refused_unless_its_tool_is_left_out() -> None:
-    async with opened(odd("lie")) as connection:
+    async with opened(odd("lie")) as server:
         with pytest.raises(UserError, match="schema that is none"):
-            found_in(connection)
-        assert [tool.spec.name for tool in found_in(connection, ("env", "sl*"))[1]] == ["env", "sleep"]
+            found_in(server)
+        assert [tool.spec.name for tool in found_in(server, ("env", "sl*"))[1]] == ["env", "sleep"]
         with pytest.raises(UserError, match=r"no tool 'nothing'"):
-            found_in(connection, ("nothing",))
+            found_in(server, ("nothing",))
 
 
 async def test_a_server_has_the_secrets_that_it_was_given_and_no_others(
@@ -190,8 +265,9 @@ async def test_a_server_has_the_secrets_that_it_was_given_and_no_others(
 
 
 async def test_nothing_of_a_server_is_left_behind() -> None:
-    async with opened(odd("good")) as connection:
-        pid = connection.server.pid  # type: ignore[union-attr]
+    async with opened(odd("good")) as server:
+        assert server.process
+        pid = server.process.pid
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

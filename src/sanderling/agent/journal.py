@@ -167,8 +167,9 @@ class Journaled(WrappedPolicy, Replay):
 
     async def run_call(self, call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Outcome:
         """Run one call, unless it was run before; time-outs are results like any other."""
-        settings = asdict(context)
-        del settings["question"], settings["attempt"], settings["session"]  # they are the same for all calls of an episode
+        settings = dict(vars(context))
+        for name in ("question", "attempt", "session", "tell"):  # they are the same for all calls of an episode
+            del settings[name]
         settings["masked_urls"] = sorted(context.masked_urls)
         place, asked = f"call {context.ordinal}", digest(self.last, call.name, call.arguments, settings)
         found = self.find(place, asked)

@@ -68,6 +68,15 @@ class CallsMade:
 
 
 @dataclass(frozen=True)
+class CallGoesOn:
+    """What a tool says of a call that takes long."""
+
+    turn: int
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Observed:
     """What the agent will read next: results, or the loop's notice of a malformed turn (then without outcomes)."""
 
@@ -84,7 +93,7 @@ class Ended:
     trajectory: Trajectory
 
 
-Event = TurnStarted | TextDelta | TurnSampled | TurnRejected | CallsMade | Observed | Ended
+Event = TurnStarted | TextDelta | TurnSampled | TurnRejected | CallsMade | CallGoesOn | Observed | Ended
 
 
 @dataclass(frozen=True)
@@ -280,6 +289,7 @@ class Episode:
     ) -> End | None:
         """Run the turn's calls and queue their results as one message."""
         self._emit(CallsMade(turn, calls))
+        self._book.tell = lambda tool, text: self._emit(CallGoesOn(turn, tool, text))
         started = self._clock.monotonic()
         running = run_calls(calls, self._tools, self._book, self._profile.budgets.tool_timeout_s, self._replay.run_call)
         outcomes = await unless_stopped(running, self._stop)

@@ -163,23 +163,16 @@ async def opened_places(
 
     ``evidence`` takes down what places say; for the rest see :func:`opened_worlds`. Raises UserError.
     """
-    async with (
-        _programs(config, profile, questions, how.get("notice", lambda line: None)) as programs,
-        opened_worlds(config, [*tool_roles(profile), *programs(False)], questions, evidence=evidence, **how) as (
-            worlds,
-            further,
-        ),
-    ):
+    async with opened_worlds(config, profile, questions, evidence=evidence, **how) as (worlds, further):
+        if not worlds and not further:
+            raise UserError(NO_PLACE)
         if not worlds:
-            further = {**programs(False), **further}
             named = sorted(f"{tool.spec.name} {tool.spec.parameters}" for tool in further.values())
             yield {"": Place("tools", hashlib.sha256("\n".join(named).encode()).hexdigest(), further)}
             return
         asked = {name: world if evidence is None else evidence.replies_of(world) for name, world in worlds.items()}
         yield {
-            name: Place(
-                world.name, world.fingerprint, {**world_tools(world, profile, reader), **programs(world.offline), **further}
-            )
+            name: Place(world.name, world.fingerprint, {**world_tools(world, profile, reader), **further})
             for name, world in asked.items()
         }
 
@@ -202,8 +195,29 @@ async def _programs(
 @asynccontextmanager
 async def opened_worlds(
     config: PlaceConfig,
-    taken: Iterable[str],
+    profile: Profile,
     questions: Iterable[Question] = (),
+    *,
+    notice: Notice = lambda line: None,
+    **how: Any,
+) -> AsyncIterator[tuple[Mapping[str, World], Mapping[str, Tool]]]:
+    """What is searched, by the names that questions have in ``meta.world``, and the tools besides.
+
+    Of one world for all, it is under an empty name; where there are tools alone, there is none. Each world is opened once.
+    ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent`` says whether something
+    private is; ``charge`` pays for calls of the web, and says whether there is money for one. Raises UserError.
+    """
+    async with _programs(config, profile, questions, notice) as programs:
+        taken = [*tool_roles(profile), *programs(False)]
+        async with _searched(config, taken, questions, notice=notice, **how) as (worlds, further):
+            yield worlds, {**programs(bool(worlds) and all(world.offline for world in worlds.values())), **further}
+
+
+@asynccontextmanager
+async def _searched(
+    config: PlaceConfig,
+    taken: Iterable[str],
+    questions: Iterable[Question],
     *,
     guard: "Guard | None" = None,
     notice: Notice = lambda line: None,
@@ -212,12 +226,7 @@ async def opened_worlds(
     evidence: "Evidence | None" = None,
     charge: Callable[[float], bool] = lambda cost: True,
 ) -> AsyncIterator[tuple[Mapping[str, World], Mapping[str, Tool]]]:
-    """What is searched, by the names that questions have in ``meta.world``, and the further tools, none with a ``taken`` name.
-
-    Of one world for all, it is under an empty name; where there are tools alone, there is none. Each world is opened once.
-    ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent`` says whether something
-    private is; ``charge`` pays for calls of the web, and says whether there is money for one. Raises UserError.
-    """
+    """As `opened_worlds`, with the tools that others made; those of servers have no ``taken`` name."""
     further: dict[str, Tool] = {tool.spec.name: tool for tool in (load_outside(name, "tool", Tool) for name in config.tools)}
     met = config.faults or None, config.world_seed, config.search, config.prompt_injection
 
@@ -239,7 +248,7 @@ async def opened_worlds(
             remote, tools = await _of_servers(config, {*taken, *further}, stack)
             further |= {tool.spec.name: tool for tool in tools}
         here = config.worlds or config.docs or config.web
-        if not here and not remote and further and (config.mcp or config.dock or not questions):
+        if not (here or remote) and (config.mcp or config.dock or not questions):
             yield {}, further
             return
         by_name = {world.name: met_here(world) for world in remote}

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, 
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -144,6 +145,7 @@ class CallBook:
         self.session = uuid.uuid4().hex
         about = {"question": question.id, "attempt": attempt, "session": self.session}
         self._context = ToolContext(episode_seed, frozenset(question.masked_urls), **about)
+        self.tell: Callable[[str, str], None] | None = None  # hears of a tool how its call goes on
         self.made = Counter(
             signature(call) for turn, after in pairwise(before) if after.kind is NodeKind.OBSERVATION for call in turn.calls
         )
@@ -152,7 +154,8 @@ class CallBook:
         """Enter a call that is about to run; gives the context it runs in."""
         signed, ordinal = signature(call), self.made.total()
         self.made[signed] += 1
-        return replace(self._context, ordinal=ordinal, occurrence=self.made[signed] - 1, deadline_s=deadline_s)
+        tell = None if self.tell is None else partial(self.tell, call.name)
+        return replace(self._context, ordinal=ordinal, occurrence=self.made[signed] - 1, deadline_s=deadline_s, tell=tell)
 
 
 async def run_calls(

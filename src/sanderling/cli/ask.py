@@ -60,7 +60,7 @@ def ask(
     device: common.Device = None,
     dtype: common.Dtype = None,
     world: common.Worlds = None,
-    docs: Annotated[list[Path] | None, option("--docs", "A folder of documents; repeatable.", "FOLDER", common.PLACE)] = None,
+    docs: common.Docs = None,
     web: common.Web = None,
     as_of: Annotated[str | None, option("--as-of", "Research as if on this day: 2024-03-05.", "DATE", common.PLACE)] = None,
     faults: common.Faults = None,

@@ -39,6 +39,7 @@ COMMANDS = {
     "replay": Command("sanderling.cli.session", "replay", "Run a capsule again, or let another model research it.", "Ask"),
     "doctor": Command("sanderling.cli.doctor", "doctor", "Find out what a model's server speaks.", "Ask"),
     "world": Command("sanderling.cli.world", "app", "Build an offline web, search it, visit its pages.", "Make"),
+    "tools": Command("sanderling.cli.tools", "app", "Serve an agent's places and tools over MCP.", "Make"),
     "dock": Command("sanderling.cli.dock", "app", "Pools of tool servers behind one address.", "Make"),
     "synth": Command("sanderling.cli.synth", "app", "Questions from a world: make, verify, find out how hard.", "Make"),
     "data": Command("sanderling.cli.data", "app", "Raw trajectories into supervision: import, clean, judge, resample.", "Make"),

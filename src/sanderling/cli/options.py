@@ -63,6 +63,7 @@ ProfileName = Annotated[str | None, option("--profile", _PROFILE, "NAME", AGENT)
 Device = Annotated[str | None, option("--device", "Where a model's directory runs: cpu, cuda, cuda:1, mps.", "DEVICE", AGENT)]
 Dtype = Annotated[str | None, option("--dtype", "Its precision: float32 or bfloat16.", "DTYPE", AGENT)]
 Worlds = Annotated[list[Path] | None, option("--world", "Directory of a world; repeatable.", "DIR", PLACE)]
+Docs = Annotated[list[Path] | None, option("--docs", "A folder of documents; repeatable.", "FOLDER", PLACE)]
 Web = Annotated[bool | None, option("--web", "The live web.", panel=PLACE)]
 Faults = Annotated[
     str | None, option("--faults", "Simulated delays and failures: a name or a TOML file; none by default.", "NAME", PLACE)

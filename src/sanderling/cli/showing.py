@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from sanderling.agent.loop import CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
+from sanderling.agent.loop import CallGoesOn, CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
 from sanderling.core.chat import unwrap
 from sanderling.core.observations import read_observation
 from sanderling.core.record import REPORT, NodeKind, Trajectory
@@ -50,6 +50,8 @@ class Watcher:
                 for call in event.calls:
                     arguments = "  ".join(f"{brief(key)}: {brief(value)}" for key, value in call.arguments.items())
                     self.line(Text.assemble((f"→ {brief(call.name)}", "bold cyan"), f"  {arguments}"))
+            case CallGoesOn():
+                self.line(Text(f"  {brief(event.tool)}: {brief(event.text)}", style="dim"))
             case Observed():
                 self._observed(event)
             case Ended():

@@ -334,7 +334,7 @@ def serve(
     if mcp_stdio:
         from sanderling.serve.mcp import serve_stdio
 
-        serve_stdio(world, chosen.threads)
+        asyncio.run(serve_stdio(world, (), chosen))
         return
     from sanderling.serve.app import serve as run
 

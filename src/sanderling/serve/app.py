@@ -1,13 +1,14 @@
-"""A world and settings in, an ASGI application or a running server out. Nothing is global; several may live in one process.
+"""A world, tools and settings in, an ASGI application or a running server out. Nothing is global; several live in one process.
 
 Where two dialects share a path at the root, the body says which is meant: Serper's searches have ``q``, LiteResearcher's
 ``query``. To use several cores, start several servers and put a proxy before them: replies do not depend on which one answers.
 """
 
+import asyncio
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from types import FrameType
 from typing import Any
@@ -26,6 +27,7 @@ from sanderling.core.errors import UserError
 from sanderling.serve.calls import FAILURE, Call, RefusalError, Route, WorldCalls, no_route
 from sanderling.serve.dialects import choose
 from sanderling.serve.limits import HEALTH, Limits, ServerSettings, check_binding
+from sanderling.tools.contract import Tool
 from sanderling.world.contract import World
 
 _BACKLOG = 1_024
@@ -33,32 +35,34 @@ _KEEP_ALIVE_S = 75
 """Above the usual idle time of clients' pools, so that the client closes first and no request meets a closing connection."""
 
 
-def create_app(world: World, settings: ServerSettings | None = None) -> ASGIApp:
-    """The application that serves a world. Raises UserError for an unknown dialect, or a binding without its token."""
+def create_app(world: World | None, settings: ServerSettings | None = None, tools: Sequence[Tool] = ()) -> ASGIApp:
+    """The application that serves a world and tools. Raises UserError for an unknown dialect, or a binding without token."""
     settings = settings or ServerSettings()
     check_binding(settings)
     dialects, with_mcp = choose(settings.dialects)
-    calls = WorldCalls(world, settings.threads)
+    calls = None if world is None else WorldCalls(world, settings.threads)
 
     async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok", "world": world.name})
+        return JSONResponse({"status": "ok", "world": "" if world is None else world.name})
 
     routes: list[BaseRoute] = [Endpoint(HEALTH, health, methods=["GET"])]
     mcp = None
     if with_mcp:
-        from sanderling.serve.mcp import http_app, mcp_server
+        from sanderling.serve.mcp import McpApp
 
-        mcp = mcp_server(calls)
-        routes.append(Endpoint("/mcp", http_app(mcp, settings), methods=["POST"]))
-    routes += _dialect_routes(dialects, calls, settings)
+        mcp = McpApp(calls, tools, settings)
+        routes.append(Endpoint("/mcp", mcp, methods=["POST"]))
+    if calls is not None:
+        routes += _dialect_routes(dialects, calls, settings)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
-            async with mcp.session_manager.run() if mcp else nullcontext():
+            async with mcp.running() if mcp else nullcontext():
                 yield
         finally:
-            calls.close()
+            if calls is not None:
+                calls.close()
 
     handlers = {RefusalError: _refused, HTTPException: _http_error, Exception: _failed}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
@@ -124,6 +128,11 @@ def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) 
 
 
 def serve_app(app: ASGIApp, settings: ServerSettings, ready: Callable[[str], None]) -> None:
+    """Serve an application until stopped; see `serving`. Raises UserError."""
+    asyncio.run(serving(app, settings, ready))
+
+
+async def serving(app: ASGIApp, settings: ServerSettings, ready: Callable[[str], None]) -> None:
     """Serve an application until stopped; ``ready`` is called with the base URL once the server listens.
 
     On SIGTERM or Ctrl-C the socket closes, requests in flight finish within the grace, and SIGTERM ends the process with
@@ -152,7 +161,7 @@ def serve_app(app: ASGIApp, settings: ServerSettings, ready: Callable[[str], Non
         try:
             scheme, host, port = ("https" if config.is_ssl else "http"), settings.host.strip("[]"), listening.getsockname()[1]
             ready(f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}")
-            uvicorn.Server(config).run(sockets=[listening])
+            await uvicorn.Server(config).serve(sockets=[listening])
         finally:
             signal.signal(signal.SIGTERM, before)
 

@@ -1,20 +1,27 @@
 """MCP: a world's ``search`` and ``visit``, and any tool of an agent's, for any MCP client, over streamable HTTP and over stdio.
 
 Over HTTP every request stands alone (no sessions), so a server may be restarted under its clients. Arguments that break a limit
-and a world that cannot be read are tool errors in one sentence; a missing page is an ordinary answer. Clients of ours get more
-than text: see `tools.mcp.wire`.
+and a world that cannot be read are tool errors in one sentence; a missing page is an ordinary answer. A long call says
+from time to time that it goes on, and ends with its client. Clients of ours get more than text: see `tools.mcp.wire`.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
-import anyio
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from starlette.applications import Starlette
+from starlette.types import Message, Receive, Scope, Send
 
 import sanderling
 from sanderling.core.profiles import ResultLayout
@@ -51,6 +58,10 @@ _VISIT_SCHEMA = {
     "required": ["urls"],
 }
 _READS = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+_HEARTBEAT_S, _LONGEST_WORDS = 5.0, 300
+Tell = Callable[[str], None]
+"""Called with what a tool says of a long call."""
+_log = logging.getLogger(__name__)
 
 
 class Served(Protocol):
@@ -58,14 +69,14 @@ class Served(Protocol):
 
     definition: types.Tool
 
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult: ...
+    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult: ...
 
 
 class _Search:
     def __init__(self, calls: WorldCalls) -> None:
         self._calls, self.definition = calls, _world_tool(calls.world, "search", _SEARCH, _SEARCH_SCHEMA)
 
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
+    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         body = parse(SearchBody, arguments)
         words = _words(meta, body.snippet_words)
         asked = {"limit": body.limit, "snippet_words": words, "occasion": read_occasion(meta)}
@@ -79,7 +90,7 @@ class _Visit:
     def __init__(self, calls: WorldCalls) -> None:
         self._calls, self.definition = calls, _world_tool(calls.world, "visit", _VISIT, _VISIT_SCHEMA)
 
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
+    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         body = parse(VisitBody, arguments)
         replies = await self._calls.visit(
             body.urls, body.goal, max_words=_words(meta, body.max_words), occasion=read_occasion(meta)
@@ -92,37 +103,87 @@ class _Visit:
 class _Own:
     """A tool of an agent's."""
 
-    def __init__(self, tool: Tool) -> None:
-        self._tool, spec = tool, tool.spec
+    def __init__(self, tool: Tool, sessions: "_Sessions") -> None:
+        self._tool, self._sessions, spec = tool, sessions, tool.spec
         meta = About(keeps=keeper_of(tool) is not None).as_meta()
         self.definition = types.Tool(name=spec.name, description=spec.description, input_schema=spec.parameters, _meta=meta)
 
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any]) -> types.CallToolResult:
+    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         if LEAVE in meta:
             if (keeper := keeper_of(self._tool)) is not None:
                 await keeper.leave(str(meta[LEAVE]))
             return _said("")
+        context = replace(read_context(meta), tell=tell)
+        with self._sessions.used(context.session):
+            try:
+                return sent_result(await self._tool(arguments, context))
+            except ToolOutageError as error:
+                why = str(error)
+            except Exception as error:
+                _log.exception("the tool %s failed", self._tool.spec.name)
+                why = f"{self._tool.spec.name} failed in its server ({type(error).__name__}: {error})."
+        return sent_result(ToolResult(why, ToolStatus.OUTAGE))
+
+
+class _Sessions:
+    """What tools keep for sessions goes once nothing was called for one in so many seconds: its client may have vanished."""
+
+    def __init__(self, tools: Sequence[Tool], keep_s: float) -> None:
+        self._keepers, self._keep_s = [one for one in map(keeper_of, tools) if one is not None], keep_s
+        self._running, self._idle = Counter[str](), dict[str, asyncio.TimerHandle]()
+        self._leaving = set[asyncio.Task[None]]()
+
+    @contextmanager
+    def used(self, session: str) -> Iterator[None]:
+        if not self._keepers:
+            yield
+            return
+        if (timer := self._idle.pop(session, None)) is not None:
+            timer.cancel()
+        self._running[session] += 1
         try:
-            return sent_result(await self._tool(arguments, read_context(meta)))
-        except ToolOutageError as error:
-            return sent_result(ToolResult(str(error), ToolStatus.OUTAGE))
+            yield
+        finally:
+            self._running[session] -= 1
+            if not self._running[session]:
+                del self._running[session]
+                self._idle[session] = asyncio.get_running_loop().call_later(self._keep_s, self._forget, session)
+
+    def _forget(self, session: str) -> None:
+        del self._idle[session]
+        task = asyncio.create_task(self._leave(session))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _leave(self, session: str) -> None:
+        for keeper in self._keepers:
+            try:
+                await keeper.leave(session)
+            except Exception:
+                _log.exception("a session's files cannot be dropped")
 
 
-def mcp_server(calls: WorldCalls | None, tools: Sequence[Tool] = ()) -> Server[Any]:
-    """The MCP server of a world, of tools, or of both, for either transport."""
+def mcp_server(calls: WorldCalls | None, tools: Sequence[Tool] = (), *, keep_s: float = 3_600.0) -> Server[Any]:
+    """The MCP server of a world, of tools, or of both, for either transport.
+
+    ``keep_s``: how long tools keep what a session needs after its last call, where no client says that it is over.
+    """
+    sessions = _Sessions(tools, keep_s)
     served: list[Served] = [] if calls is None else [_Search(calls), _Visit(calls)]
-    served += map(_Own, tools)
+    served += [_Own(tool, sessions) for tool in tools]
     by_name = {one.definition.name: one for one in served}
 
     async def listed(_: Any, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[one.definition for one in served])
 
-    async def called(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def called(context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         one = by_name.get(params.name)
         if one is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}: choose of {', '.join(by_name)}.")
+        meta = params.meta or {}
         try:
-            return await one.call(dict(params.arguments or {}), params.meta or {})
+            async with _heartbeat(context, wanted="progress_token" in meta) as tell:
+                return await one.call(dict(params.arguments or {}), meta, tell)
         except RefusalError as error:
             error.log()  # what would be a 503 elsewhere
             return types.CallToolResult(content=[types.TextContent(text=error.sentence)], is_error=True)
@@ -134,28 +195,77 @@ def mcp_server(calls: WorldCalls | None, tools: Sequence[Tool] = ()) -> Server[A
     return Server("sanderling", on_list_tools=listed, on_call_tool=called, **about)
 
 
-def http_app(server: Server[Any], settings: ServerSettings) -> Starlette:
-    """The streamable HTTP transport at ``/mcp``; hosts and tokens are checked before it, by `limits`."""
-    return server.streamable_http_app(
-        streamable_http_path="/mcp",
-        json_response=True,
-        stateless_http=True,
-        max_request_body_size=settings.max_body_bytes,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
+@asynccontextmanager
+async def _heartbeat(context: ServerRequestContext[Any, Any], *, wanted: bool) -> AsyncIterator[Callable[[str], None]]:
+    """Tell a client that wants to know every few seconds that its call goes on: many wait no longer than a minute without.
+
+    What is given is called with what the tool itself has to say.
+    """
+    if not wanted:
+        yield lambda text: None
+        return
+    began, words, said = time.monotonic(), list[str](), asyncio.Event()
+
+    async def beat() -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_HEARTBEAT_S):
+                    await said.wait()
+            said.clear()
+            seconds = round(time.monotonic() - began, 1)
+            for text in [*words] or [f"running for {seconds:.0f} seconds"]:
+                await context.session.report_progress(seconds, message=text)
+            words.clear()
+
+    def tell(text: str) -> None:
+        words.append(text[:_LONGEST_WORDS])
+        said.set()
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield tell
+    finally:
+        beating.cancel()
+        await asyncio.wait({beating})  # a client that hears nothing any more is no matter of the call's
 
 
-def serve_stdio(world: World | None, threads: int, tools: Sequence[Tool] = ()) -> None:
+class McpApp:
+    """The streamable HTTP transport, as an ASGI application within ``running()``; hosts and tokens are checked before it.
+
+    Who wants to hear of progress gets a stream, and is known to be gone when it ends; everybody else JSON, which is faster.
+    """
+
+    def __init__(self, calls: WorldCalls | None, tools: Sequence[Tool], settings: ServerSettings) -> None:
+        server = mcp_server(calls, tools)
+        trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        how = {"stateless": True, "max_request_body_size": settings.max_body_bytes, "security_settings": trusting}
+        self._json, self._streams = (
+            StreamableHTTPSessionManager(server, json_response=as_json, **how) for as_json in (True, False)
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with self._json.run(), self._streams.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()  # the whole body: `limits` has read it
+        left = [message]
+
+        async def again() -> Message:
+            return left.pop() if left else await receive()
+
+        manager = self._streams if b'"progressToken"' in message.get("body", b"") else self._json
+        await manager.handle_request(scope, again, send)
+
+
+async def serve_stdio(world: World | None, tools: Sequence[Tool], settings: ServerSettings) -> None:
     """Serve one MCP client over standard input and output, until it closes them."""
-    calls = None if world is None else WorldCalls(world, threads)
+    calls = None if world is None else WorldCalls(world, settings.threads)
     server = mcp_server(calls, tools)
-
-    async def run() -> None:
+    try:
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
-
-    try:
-        anyio.run(run)
     finally:
         if calls is not None:
             calls.close()

@@ -11,7 +11,7 @@ A tool never raises for what the world does (dead links, time-outs, wrong argume
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -40,6 +40,7 @@ class ToolContext:
     question: str = ""  # id of what the episode researches; empty: nobody said. Guards hide what gives it away (`world.guard`).
     attempt: int = 0  # which attempt at the question this is; for logs
     session: str = ""  # whose files a tool keeps apart from others': one run of one episode
+    tell: Callable[[str], None] | None = field(default=None, compare=False, repr=False)  # for a person: how a long call goes on
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,20 @@
 """One connection to an MCP server: its tools, and calls of them with typed failures.
 
 `mcp`'s client speaks the protocol, from 2024-11-05 to 2026-07-28. It wants to be opened and closed by the same task, so each
-connection lives in one of its own, and may be used from any.
+connection lives in one of its own, and may be used from any. What a server asks of its client (to sample, to ask a person, for
+folders) is refused, as `mcp` does where nothing else is said; that its list of tools has changed is of no consequence: an agent
+has the tools with which it began.
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import mcp_types as types
-from httpx2 import AsyncClient, HTTPError, Timeout
+from httpx2 import HTTPError
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -20,11 +22,13 @@ from pydantic import ValidationError
 
 import sanderling
 from sanderling.tools.contract import ToolOutageError
+from sanderling.tools.mcp.http import NO_REPLY, SESSION_OVER, http_client
 from sanderling.tools.mcp.process import Child
+from sanderling.tools.mcp.wire import sendable
 
 Progress = Callable[[float, float | None, str | None], Any]
-_CONNECT_S = 10.0
 _PAGES = 100  # of a list of tools
+_CLOSE_S = 6.0  # more than a child takes to be ended
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Address:
 
     url: str
     token: str = ""
+    reply_bytes: int = 16 << 20  # of one reply
 
     def __str__(self) -> str:
         return re.sub(r"//[^/@]*@", "//", self.url)
@@ -50,6 +55,7 @@ class Connection:
 
     def __init__(self, name: str, server: Child | Address, *, start_s: float = 30.0) -> None:
         self.name, self.server, self.closed, self.why = name, server, asyncio.Event(), ""
+        self.forgot_us = False  # its session is over: a call that was told so never began
         self.tools: tuple[types.Tool, ...] = ()
         self._start_s = start_s
         self._client: Client | None = None
@@ -64,13 +70,18 @@ class Connection:
         """Start or reach it, and list its tools."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = asyncio.create_task(self._live(ready))
+        scope = asyncio.timeout(self._start_s)
         try:
-            async with asyncio.timeout(self._start_s):
+            async with scope:
                 await asyncio.shield(ready)
-        except TimeoutError:
+        except BaseException as error:  # whoever waited may have been cancelled: nothing is left running
+            if scope.expired():
+                self.why = f"it did not answer within {self._start_s:g} seconds"
             ready.cancel()
-            self.why = f"it did not answer within {self._start_s:g} seconds"
+            self._task.cancel()
             await self.close()
+            if not isinstance(error, TimeoutError):
+                raise
             raise self._outage() from None
 
     async def _live(self, ready: asyncio.Future[None]) -> None:
@@ -81,7 +92,8 @@ class Connection:
                 info = types.Implementation(name="sanderling", version=sanderling.__version__)
                 self._client = await stack.enter_async_context(Client(transport, client_info=info, cache=None))
                 self.tools = await self._listed(self._client)
-                ready.set_result(None)
+                if not ready.done():
+                    ready.set_result(None)
                 try:
                     await self._until_over()
                 finally:
@@ -99,10 +111,8 @@ class Connection:
                 ready.set_exception(self._outage())
 
     async def _http(self, stack: AsyncExitStack, address: Address) -> Any:
-        headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
-        limits = Timeout(None, connect=_CONNECT_S)  # a call may take as long as the caller lets it
-        client = await stack.enter_async_context(AsyncClient(headers=headers, timeout=limits))
-        return streamable_http_client(address.url, http_client=client)
+        client = await stack.enter_async_context(http_client(address.url, address.token, address.reply_bytes))
+        return streamable_http_client(address.url, http_client=client, max_sse_event_size=address.reply_bytes)
 
     async def _listed(self, client: Client) -> tuple[types.Tool, ...]:
         found, cursor = list[types.Tool](), None
@@ -136,24 +146,27 @@ class Connection:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None = None, progress: Progress | None = None
     ) -> types.CallToolResult:
-        """Call a tool. Raises CallRefusedError, and ToolOutageError when the connection is over or ends meanwhile."""
+        """Call a tool. Raises CallRefusedError, and ToolOutageError when the connection is over or ends meanwhile.
+
+        What else a server answers with an error is a result that failed. Cancelled, it tells the server so.
+        """
         if self._client is None:
             await self._ending()
+        try:
+            given = sendable(arguments)
+        except ValueError as error:
+            raise CallRefusedError(f"{tool} cannot be sent its arguments ({error}).") from error
         call = asyncio.ensure_future(
-            self._client.call_tool(tool, dict(arguments), meta=dict(meta or {}) or None, progress_callback=progress)  # pyright: ignore[reportArgumentType]
+            self._client.call_tool(tool, given, meta=sendable(meta or {}) or None, progress_callback=progress)  # pyright: ignore[reportArgumentType]
         )
         over = asyncio.ensure_future(self.closed.wait())
         try:
             await asyncio.wait({call, over}, return_when=asyncio.FIRST_COMPLETED)
             if not call.done():
                 raise self._outage()
-            result = call.result()
+            return call.result()
         except MCPError as error:
-            if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
-                raise CallRefusedError(error.message) from error
-            if error.code == types.CONNECTION_CLOSED:  # its ending says more
-                await self._ending()
-            raise self._outage(error.message) from error
+            return await self._failed(error)
         except RuntimeError:
             if self._client is None:  # it ended before the call was on its way
                 await self._ending()
@@ -164,16 +177,29 @@ class Connection:
             over.cancel()
             if not call.done():
                 call.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await call
-        return result
+                await asyncio.wait({call})
+
+    async def _failed(self, error: MCPError) -> types.CallToolResult:
+        """What an error in place of a result means. Raises CallRefusedError, ToolOutageError."""
+        words = " ".join(error.message.split())[:1_000]
+        if error.code == SESSION_OVER:
+            self.why, self.forgot_us = words, True
+            self._leave.set()
+            await self._ending()
+        if error.code == types.CONNECTION_CLOSED and isinstance(self.server, Child):  # its ending says more
+            await self._ending()
+        if error.code in (NO_REPLY, types.CONNECTION_CLOSED, types.PARSE_ERROR):
+            raise self._outage(words) from error
+        if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
+            raise CallRefusedError(error.message) from error
+        return types.CallToolResult(content=[types.TextContent(text=error.message)], is_error=True)
 
     async def close(self) -> None:
         """End it, and wait until it is gone."""
         self._leave.set()
         if self._task is not None:
-            if not self.tools and not self.closed.is_set():  # it never came up: nothing would hear the event
-                self._task.cancel()
+            await asyncio.wait({self._task}, timeout=_CLOSE_S)
+            self._task.cancel()  # a server that was told goodbye and says nothing, or one that never came up
             await asyncio.wait({self._task})
 
     async def _ending(self) -> NoReturn:

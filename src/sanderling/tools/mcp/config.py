@@ -1,8 +1,10 @@
 """Settings of a tool server that speaks MCP, and opening those that an agent uses."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from sanderling.tools.contract import ToolOutageError
 if TYPE_CHECKING:
     from sanderling.tools.mcp.client import Connection
     from sanderling.tools.mcp.process import Child
+    from sanderling.tools.mcp.server import ToolServer
 
 DOCK_TOKEN = "SANDERLING_DOCK_TOKEN"
 
@@ -86,23 +89,36 @@ def connection_to(name: str, config: ServerConfig) -> "Connection":
         from sanderling.tools.mcp.client import Address, Connection
     except ModuleNotFoundError as error:
         raise UserError(f"Tool servers need {error.name}: run pip install '.[serve]' in sanderling's own folder.") from error
-    server = Address(config.url, secret(config.token) if config.token else "") if config.url else child_of(config)
+    server: Address | Child
+    if config.url:
+        server = Address(config.url, secret(config.token) if config.token else "", config.reply_mb << 20)
+    else:
+        server = child_of(config)
     return Connection(name, server, start_s=config.start_s)
 
 
 @asynccontextmanager
-async def opened_servers(configs: Mapping[str, ServerConfig], dock: str = "") -> "AsyncIterator[list[Connection]]":
+async def opened_servers(configs: Mapping[str, ServerConfig], dock: str = "") -> "AsyncIterator[list[ToolServer]]":
     """Servers by name, and a dock, all of them open; closed at the end. Raises UserError for one that does not come up."""
     asked = dict(configs)
     if dock:
         token = f"env:{DOCK_TOKEN}" if os.environ.get(DOCK_TOKEN) else ""
         asked["dock"] = ServerConfig(url=f"{dock.rstrip('/').removesuffix('/mcp')}/mcp", token=token)
-    connections = [connection_to(name, config) for name, config in asked.items()]
+    servers = [server_to(name, config) for name, config in asked.items()]
     try:
-        await all_of(connection.open() for connection in connections)
-        yield connections
-    except ToolOutageError as error:
-        raise UserError(f"A tool server does not come up. {error}") from error
+        try:
+            await all_of(server.open() for server in servers)
+        except ToolOutageError as error:
+            raise UserError(f"A tool server does not come up. {error}") from error
+        yield servers
     finally:
-        for connection in connections:
-            await connection.close()
+        await asyncio.gather(*(server.close() for server in servers))
+
+
+def server_to(name: str, config: ServerConfig) -> "ToolServer":
+    """A server that is not open yet. Raises UserError as `connection_to`."""
+    connect = partial(connection_to, name, config)
+    first = connect()  # says what is missing
+    from sanderling.tools.mcp.server import ToolServer
+
+    return ToolServer(first, connect)

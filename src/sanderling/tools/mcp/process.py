@@ -21,6 +21,8 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from sanderling.tools.mcp.wire import mended
+
 INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV")
 """What a child has of our environment; keys and tokens are given to it by name."""
 _LOG_LINES = 200
@@ -109,7 +111,7 @@ class Child:
 
     def _message(self, line: bytes) -> SessionMessage | None:
         try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            return SessionMessage(jsonrpc_message_adapter.validate_json(mended(line), by_name=False))
         except ValueError:
             if line.strip():
                 self.stray += 1

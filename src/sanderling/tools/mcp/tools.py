@@ -2,58 +2,86 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import mcp_types as types
 from jsonschema import Draft202012Validator, SchemaError
 from jsonschema.exceptions import best_match
 from pydantic import ValidationError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.mcp.client import CallRefusedError, Connection
+from sanderling.tools.mcp.server import ToolServer
 from sanderling.tools.mcp.wire import LEAVE, SEARCHED, VISITED, WORLD, About, read_result, sent_context, sent_occasion
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchReply, VisitReply, World
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_NAME = 64  # as the servers of chat models take it
+_LONGEST_DESCRIPTION = 10_000
 
 
 class McpTool:
     """One tool of a server; arguments are checked against its schema before they are sent."""
 
-    def __init__(self, connection: Connection, tool: types.Tool, name: str) -> None:
+    def __init__(self, server: ToolServer, tool: types.Tool, name: str) -> None:
         """Raises UserError where its schema is none."""
         try:
             Draft202012Validator.check_schema(tool.input_schema)
         except SchemaError as error:
             raise UserError(
-                f"{connection.name} gives its tool {tool.name} a schema that is none ({error.message}): leave the tool out."
+                f"{server.name} gives its tool {tool.name} a schema that is none ({error.message}): leave the tool out."
             ) from error
-        self.spec = ToolSpec(name=name, description=tool.description or tool.title or name, parameters=tool.input_schema)
-        self._connection, self._name, self._keeps = connection, tool.name, About.of(tool).keeps
-        self._schema = Draft202012Validator(tool.input_schema)
+        about = (tool.description or tool.title or name)[:_LONGEST_DESCRIPTION]
+        self.spec = ToolSpec(name=name, description=about, parameters=tool.input_schema)
+        self._server, self._name, self._keeps = server, tool.name, About.of(tool).keeps
+        self._schema = Draft202012Validator(tool.input_schema, registry=Registry())  # which fetches nothing
+        hints = tool.annotations
+        self._harmless = not self._keeps and bool(hints and (hints.idempotent_hint or hints.read_only_hint))
+        self._sessions: dict[str, int] = {}  # with the start of the server that they belong to
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        wrong = best_match(self._schema.iter_errors(arguments))
-        if wrong is not None:
-            where = ".".join(map(str, wrong.absolute_path)) or "its arguments"
-            text = f"{self.spec.name} cannot read {where}: {wrong.message[:300]}."
-            return ToolResult(text, ToolStatus.BAD_ARGUMENTS)
+        if wrong := self._wrong(arguments):
+            return ToolResult(wrong, ToolStatus.BAD_ARGUMENTS)
         began = time.monotonic()
+
+        async def told(done: float, total: float | None, words: str | None) -> None:
+            if context.tell is not None:
+                context.tell(words or (f"{done:g} of {total:g}" if total else f"{done:g}"))
+
         try:
-            result = await self._connection.call(self._name, arguments, sent_context(context))
+            if self._keeps and self._sessions.get(context.session) not in (None, await self._server.start()):
+                del self._sessions[context.session]
+                raise ToolOutageError(f"{self._server.name}: what it kept for this episode was lost when it ended.")
+            if self._keeps:
+                self._sessions[context.session] = await self._server.start()
+            meta = sent_context(context)
+            result = await self._server.call(self._name, arguments, meta, told, harmless=self._harmless)
         except CallRefusedError as refused:
             return ToolResult(str(refused), ToolStatus.BAD_ARGUMENTS, time.monotonic() - began)
         return read_result(result, time.monotonic() - began)
 
+    def _wrong(self, arguments: dict[str, Any]) -> str:
+        """What is wrong with arguments; a schema that refers elsewhere, or to itself for ever, is the server's affair."""
+        try:
+            wrong = best_match(self._schema.iter_errors(arguments))
+        except (Unresolvable, RecursionError, re.error):
+            return ""
+        if wrong is None:
+            return ""
+        where = ".".join(map(str, wrong.absolute_path)) or "its arguments"
+        return f"{self.spec.name} cannot read {where}: {wrong.message[:300]}."
+
     async def leave(self, session: str) -> None:
         """Tell a server that keeps something for a session that this is over; one that is gone keeps nothing."""
-        if self._keeps and not self._connection.closed.is_set():
+        if self._sessions.pop(session, None) is not None and self._server.is_up:
             try:
-                await self._connection.call(self._name, {}, {LEAVE: session})
+                await self._server.call(self._name, {}, {LEAVE: session})
             except (CallRefusedError, ToolOutageError):
                 return
 
@@ -63,7 +91,7 @@ class RemoteWorld(World):
 
     waits = True
 
-    def __init__(self, connection: Connection, tools: Mapping[str, types.Tool]) -> None:
+    def __init__(self, server: ToolServer, tools: Mapping[str, types.Tool]) -> None:
         """``tools``: the server's two for this world, by ``search`` and ``visit``."""
         about = About.of(tools["search"])
         self.name, self.fingerprint, self.page_count, self.offline = (
@@ -72,7 +100,7 @@ class RemoteWorld(World):
             about.page_count,
             about.offline,
         )
-        self._connection, self._tools = connection, {part: tool.name for part, tool in tools.items()}
+        self._server, self._tools = server, {part: tool.name for part, tool in tools.items()}
 
     async def search_many(
         self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
@@ -86,17 +114,17 @@ class RemoteWorld(World):
 
     async def _asked(self, part: str, arguments: dict[str, Any], meta: Mapping[str, Any], reading: Any) -> Any:
         try:
-            result = await self._connection.call(self._tools[part], arguments, meta)
+            result = await self._server.call(self._tools[part], arguments, meta, harmless=True)
             if result.is_error:
                 raise OutageError(" ".join(block.text for block in result.content if isinstance(block, types.TextContent)))
             return reading.validate_python((result.meta or {}).get(WORLD))
         except (CallRefusedError, ToolOutageError) as error:
             raise OutageError(str(error)) from error
         except ValidationError as error:
-            raise OutageError(f"{self._connection.name} gives no replies of a world.") from error
+            raise OutageError(f"{self._server.name} gives no replies of a world.") from error
 
 
-def allowed(connection: Connection, names: Iterable[str] = ()) -> list[types.Tool]:
+def allowed(connection: Connection | ToolServer, names: Iterable[str] = ()) -> list[types.Tool]:
     """A server's tools of these names, or patterns with ``*``; without any, all. Raises UserError for one that fits none."""
     patterns = {name: re.compile(re.escape(name).replace(r"\*", ".*")) for name in names}
     for name, pattern in patterns.items():
@@ -107,7 +135,7 @@ def allowed(connection: Connection, names: Iterable[str] = ()) -> list[types.Too
 
 
 def found_in(
-    connection: Connection, names: Iterable[str] = (), taken: Iterable[str] = ()
+    server: ToolServer, names: Iterable[str] = (), taken: Iterable[str] = ()
 ) -> tuple[list[RemoteWorld], list[McpTool]]:
     """The worlds and the other tools of a server, those of these ``names`` (see `allowed`).
 
@@ -115,14 +143,21 @@ def found_in(
     """
     worlds: dict[tuple[str, str], dict[str, types.Tool]] = {}
     tools, known = list[McpTool](), set(taken)
-    for tool in allowed(connection, names):
+    for tool in allowed(server, names):
         about = About.of(tool)
         if about.part:
             worlds.setdefault((about.world, about.fingerprint), {})[about.part] = tool
             continue
         pool, _, bare = tool.name.rpartition(".")
-        choices = bare, f"{pool or connection.name}_{bare}", f"{connection.name}_{tool.name}"
-        name = next((name for name in choices if name not in known), choices[-1])
+        choices = bare, f"{pool or server.name}_{bare}", f"{server.name}_{tool.name}"
+        name = next(name for name in _names(choices) if name not in known)
         known.add(name)
-        tools.append(McpTool(connection, tool, _NO_NAME.sub("_", name)[:_LONGEST_NAME]))
-    return [RemoteWorld(connection, parts) for parts in worlds.values() if len(parts) == 2], tools
+        tools.append(McpTool(server, tool, name))
+    return [RemoteWorld(server, parts) for parts in worlds.values() if len(parts) == 2], tools
+
+
+def _names(choices: Sequence[str]) -> Iterator[str]:
+    """Names as models' servers take them: of these, and at last with numbers."""
+    plain = [_NO_NAME.sub("_", name)[:_LONGEST_NAME] or "tool" for name in choices]
+    yield from plain
+    yield from (f"{plain[-1][: _LONGEST_NAME - 6]}_{number}" for number in count(2))

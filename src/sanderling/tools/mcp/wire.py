@@ -4,6 +4,8 @@ With a call goes its context, with a result its status and where its text is fro
 lose nothing but that. A world's search and visit carry their replies whole, and are laid out by whoever asked.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +22,7 @@ LEAVE = "sanderling/leave"  # the session that is over, in a call that runs noth
 ABOUT = "sanderling/about"  # of a tool, in a server's list
 WORLD = "sanderling/world"  # with a call: the occasion, and what is not the model's to choose; with a result: the replies
 MOST_CHARACTERS = 400_000  # of a result: a hundred thousand tokens
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _FAILED = (ToolStatus.FAILED, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL, ToolStatus.OUTAGE)
 _CONTEXT, _RESULT = TypeAdapter(ToolContext), TypeAdapter(ToolResult)
 _OCCASION = TypeAdapter(Occasion)
@@ -51,9 +54,27 @@ class About:
 _ABOUT = TypeAdapter(About)
 
 
+def sendable(values: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON that every reader takes: halves of surrogate pairs become question marks. Raises ValueError for what is no JSON."""
+    try:
+        return json.loads(json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def mended(message: bytes) -> bytes:
+    """A message as strict readers take it, where other writers wrote half a surrogate pair; anything else as it is."""
+    if _HALF.search(message) is None:
+        return message
+    try:
+        return json.dumps(json.loads(message), ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return message
+
+
 def sent_context(context: ToolContext) -> dict[str, Any]:
     """What goes with the call of a tool."""
-    return {CONTEXT: _CONTEXT.dump_python(context, mode="json", exclude_defaults=True)}
+    return {CONTEXT: _CONTEXT.dump_python(context, mode="json", exclude={"tell"}, exclude_defaults=True)}
 
 
 def read_context(meta: Mapping[str, Any]) -> ToolContext:
@@ -81,7 +102,7 @@ def read_occasion(meta: Mapping[str, Any]) -> Occasion:
 def sent_result(result: ToolResult) -> types.CallToolResult:
     """A tool's result for any client, whole for one of ours."""
     kept = _RESULT.dump_python(result, mode="json", exclude={"text"}, exclude_defaults=True)
-    content: list[types.ContentBlock] = [types.TextContent(text=result.text)]
+    content: list[types.ContentBlock] = [types.TextContent(text=result.text.encode("utf-8", "replace").decode())]
     return types.CallToolResult(content=content, is_error=result.status in _FAILED, _meta={RESULT: kept})
 
 

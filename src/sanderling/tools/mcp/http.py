@@ -1,0 +1,125 @@
+"""The HTTP under a connection to an MCP server: bounded, and each failure of it told as the answer to the request it met.
+
+`mcp`'s client ends altogether where a request meets a closed door, and says of a refusal only that it was one. Here both become
+a JSON-RPC error with a sentence, so that other calls go on, and the next finds a server that was started again.
+"""
+
+import ipaddress
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from httpx2 import AsyncBaseTransport, AsyncByteStream, AsyncClient, AsyncHTTPTransport, HTTPError, Request, Response, Timeout
+
+from sanderling.tools.mcp.wire import mended
+
+NO_REPLY, SESSION_OVER = -32_050, -32_051  # codes of errors that are made here
+_CONNECT_S = 10.0
+_SESSION = "mcp-session-id"
+_SAID = {
+    401: "it asks for a token, or for another one: name it with token",
+    403: "it does not let us in: look at its token and at its allowed hosts",
+    404: "there is nothing at this address: often it ends in /mcp",
+    405: "it takes no requests at this address: often it ends in /mcp",
+    429: "it has too many requests at once",
+}
+
+
+def is_here(url: str) -> bool:
+    """Whether an address is this machine."""
+    host = ""
+    with suppress(ValueError):
+        host = urlsplit(url).hostname or ""
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def http_client(url: str, token: str, most: int) -> AsyncClient:
+    """A client for one server; ``most``: bytes of a reply. A call may take as long as the caller lets it."""
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    how = {"headers": headers, "timeout": Timeout(None, connect=_CONNECT_S)}
+    if is_here(url):  # no proxy leads there
+        return AsyncClient(transport=_Told(AsyncHTTPTransport(), most), trust_env=False, **how)
+    client = AsyncClient(**how)
+    client._transport = _Told(client._transport, most)
+    client._mounts = {pattern: inner and _Told(inner, most) for pattern, inner in client._mounts.items()}
+    return client
+
+
+class _Told(AsyncBaseTransport):
+    """A transport whose failures are answers."""
+
+    def __init__(self, inner: AsyncBaseTransport, most: int) -> None:
+        self._inner, self._most = inner, most
+
+    async def handle_async_request(self, request: Request) -> Response:
+        if request.method != "POST":
+            return await self._inner.handle_async_request(request)
+        try:
+            response = await self._inner.handle_async_request(request)
+            return await self._read(request, response)
+        except HTTPError as error:
+            words = " ".join(str(error).split())[:300] or type(error).__name__
+            return _error(NO_REPLY, f"it cannot be reached ({words})")
+        except _TooLongError:
+            return _error(NO_REPLY, f"it sent more than {self._most:,} bytes")
+
+    async def _read(self, request: Request, response: Response) -> Response:
+        """The response with its body, or an error that says what is wrong with it; a stream stays one."""
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        status = response.status_code
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            await response.aclose()
+            return _error(NO_REPLY, "it compresses its replies, unasked")
+        if status < 300 and kind == "text/event-stream":
+            return Response(status, headers=response.headers, stream=_Stream(response, self._most))
+        body = b"".join([chunk async for chunk in _Stream(response, self._most)])
+        if status >= 400 and not _is_rpc_error(body):
+            if status == 404 and _SESSION in request.headers:
+                return _error(SESSION_OVER, "its session is over: it was started again, or waited too long")
+            return _error(NO_REPLY, f"it answers {status}: {_SAID.get(status, 'its log may say why')}")
+        if status == 200 and kind != "application/json":
+            what = "a web page" if kind == "text/html" else kind or "something without a type"
+            return _error(NO_REPLY, f"it answers {what}, which is no MCP: often the address ends in /mcp")
+        return Response(status, headers=response.headers, content=mended(body))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _TooLongError(Exception):
+    pass
+
+
+class _Stream(AsyncByteStream):
+    """A response's body, as it comes, up to a bound; a connection that breaks ends it, which its reader notices."""
+
+    def __init__(self, response: Response, most: int) -> None:
+        self._response, self._most = response, most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._most
+        try:
+            async for chunk in self._response.stream:  # pyright: ignore[reportGeneralTypeIssues]
+                left -= len(chunk)
+                if left < 0:
+                    raise _TooLongError
+                yield chunk
+        finally:
+            await self._response.aclose()
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _is_rpc_error(body: bytes) -> bool:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("jsonrpc") == "2.0" and isinstance(found.get("error"), dict)
+
+
+def _error(code: int, sentence: str) -> Response:
+    return Response(502, json={"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": sentence}})

@@ -1,0 +1,105 @@
+"""A tool server as an agent has it for as long as it runs: connected again where a connection has ended.
+
+A server that was started anew, or a child that died once, costs the calls that it had, and no more. A call is made a second
+time only where that does no harm: of a world, of a tool that says so, or where it is certain that it never began.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mcp_types as types
+
+from sanderling.tools.contract import ToolOutageError
+from sanderling.tools.mcp.client import Address, Connection, Progress
+from sanderling.tools.mcp.process import Child
+from sanderling.tools.mcp.wire import About
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0  # after an attempt that failed, in which there is no other
+
+
+class ToolServer:
+    """``await open()``, ``tools``, ``await call(…)``, ``await close()``. Raises ToolOutageError."""
+
+    def __init__(self, first: Connection, connect: Callable[[], Connection]) -> None:
+        """``first``: a connection that is not open yet; ``connect`` makes the next ones."""
+        self.name, self.tools = first.name, tuple[types.Tool, ...]()
+        self._connect, self._connection, self._starts = connect, first, 1
+        self._lock, self._pause_s, self._not_before, self._is_over = asyncio.Lock(), _FIRST_PAUSE_S, 0.0, False
+
+    @property
+    def process(self) -> Child | None:
+        """The child that serves now; None: it runs elsewhere."""
+        server = self._connection.server
+        return server if isinstance(server, Child) else None
+
+    @property
+    def url(self) -> str:
+        """Where it is; empty for one that was started here."""
+        server = self._connection.server
+        return server.url if isinstance(server, Address) else ""
+
+    @property
+    def is_up(self) -> bool:
+        return self._connection.alive
+
+    async def open(self) -> None:
+        await self._connection.open()
+        self.tools = self._connection.tools
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        *,
+        harmless: bool = False,
+    ) -> types.CallToolResult:
+        """Call a tool; ``harmless``: it may be called a second time. Raises CallRefusedError too."""
+        connection = await self._connected()
+        try:
+            return await connection.call(tool, arguments, meta, progress)
+        except ToolOutageError:
+            if not (harmless or connection.forgot_us):
+                raise
+        return await (await self._connected()).call(tool, arguments, meta, progress)
+
+    async def start(self) -> int:
+        """Which start of it serves now: what was kept before is lost."""
+        await self._connected()
+        return self._starts
+
+    async def _connected(self) -> Connection:
+        """The connection, or the next one where it has ended."""
+        if self.is_up:
+            return self._connection
+        async with self._lock:
+            if self.is_up or self._is_over or time.monotonic() < self._not_before:
+                return self._connection  # which says why it is over
+            connection = self._connect()
+            try:
+                await connection.open()
+                if worlds_of(connection.tools) != worlds_of(self.tools):
+                    await connection.close()
+                    connection.why = "it serves other worlds than before"
+                    raise ToolOutageError(f"{self.name}: {connection.why}.")
+            except ToolOutageError:
+                self._not_before = time.monotonic() + self._pause_s
+                self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+                self._connection = connection
+                raise
+            self._connection, self._pause_s, self._starts = connection, _FIRST_PAUSE_S, self._starts + 1
+            return connection
+
+    async def close(self) -> None:
+        """End it, and wait until it is gone."""
+        self._is_over = True
+        async with self._lock:
+            await self._connection.close()
+
+
+def worlds_of(tools: tuple[types.Tool, ...]) -> set[str]:
+    """The fingerprints of the worlds among a server's tools."""
+    return {about.fingerprint for tool in tools if (about := About.of(tool)).part}
