@@ -238,12 +238,12 @@ async def killed(calls: int, every_s: float) -> dict[str, Any]:
         }
         pids = [one["pid"] for one in dock.replicas("p")]
         dock.stop()
-        told["processes_left"] = sum(Path(f"/proc/{pid}").exists() for pid in pids)
-        return told
+        return {**told, "processes_left": sum(Path(f"/proc/{pid}").exists() for pid in pids)}  # noqa: ASYNC240
 
 
 async def recovered(dock: Dock) -> float:
     """Seconds from the death of a replica until it is ready again."""
+    await asyncio.sleep(3)  # so often it is killed
     before = (await asyncio.to_thread(dock.replicas, "p"))[0]
     os.kill(before["pid"], signal.SIGKILL)
     began = time.perf_counter()

@@ -199,6 +199,16 @@ async def test_a_slow_pool_does_not_hold_up_another(tmp_path: Path) -> None:
         await asyncio.gather(*slow)
 
 
+async def test_a_call_whose_client_has_left_holds_up_nobody(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(at_once=1, waiting=1, wait_s=60)})) as served:
+        await served.ready("p")
+        for _ in range(4):
+            with pytest.raises(httpx.ReadTimeout):
+                await served.call("p.sleep", {"seconds": 0.5}, timeout=0.2)
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+        assert served.dock.pools["p"].outcomes["cancelled"] == 4
+
+
 async def test_a_token_opens_its_pools_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONE", "t1")
     (tmp_path / "all").write_text("t2\n")

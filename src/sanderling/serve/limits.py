@@ -97,7 +97,7 @@ class Limits:
         self._running += 1
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                await self._app(scope, _replay(await self._body(receive), receive), reply)
+                await self._unless_left(scope, await self._body(receive), receive, reply)
         except TimeoutError:
             raise RefusalError(503, "The request took too long: ask for less at a time, or try again later.") from None
         except RefusalError:
@@ -107,6 +107,25 @@ class Limits:
             raise FAILURE from None
         finally:
             self._running -= 1
+
+    async def _unless_left(self, scope: Scope, body: bytes, receive: Receive, reply: Send) -> None:
+        """Serve a request whose body was read; one that its client has left is not worked on any more."""
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        left: asyncio.Future[Message] = asyncio.ensure_future(_left(receive))
+
+        async def again() -> Message:
+            return unread.pop() if unread else await asyncio.shield(left)
+
+        work = asyncio.ensure_future(self._app(scope, again, reply))
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work})
+        if not work.cancelled():
+            work.result()
 
     def check_client(self, scope: Scope) -> None:
         """Whether this client may ask at all. Raises RefusalError."""
@@ -128,14 +147,10 @@ class Limits:
         return bytes(body)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """A body that was read, for a reader that expects a stream."""
-    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return left.pop() if left else await receive()
-
-    return again
+async def _left(receive: Receive) -> Message:
+    while (message := await receive())["type"] != "http.disconnect":
+        pass
+    return message
 
 
 def presents(headers: Mapping[str, str], token: str) -> bool:

@@ -18,7 +18,7 @@ from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.tools import allowed
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
-_SOUND_S = 5.0  # who lived so long, or answered a call, was not lost at its start
+_SOUND_S = 1.0  # who was ready for so long, or answered a call, was not lost at its start
 
 
 class State(StrEnum):
@@ -109,11 +109,12 @@ class Replica:
     async def _supervise(self) -> None:
         losses = 0
         while not self._stop.is_set():
-            began, self.sound = time.monotonic(), False
+            self.sound = False
             self._become(State.STARTING)
             self.starts += 1
             self.reason = await self._life()
-            losses = 1 if self.sound or time.monotonic() - began > _SOUND_S else losses + 1
+            was_ready = self.state is State.READY and time.time() - self.since > _SOUND_S
+            losses = 1 if self.sound or was_ready else losses + 1
             if self._stop.is_set():
                 break
             self.log.append(f"(lost) {self.reason}")
