@@ -1,16 +1,20 @@
 """The python tool: what a program's result is, what lasts, what is equal in two runs, and how it is switched on."""
 
+import asyncio
 from pathlib import Path
 
+import pytest
 from programs import needs_bubblewrap
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
+from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
-from sanderling.tools.contract import ToolContext, ToolResult
+from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.python.bubblewrap import bubblewrap
-from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.sandbox import Sandbox
+from sanderling.tools.python.limits import Rung, SandboxLimits
+from sanderling.tools.python.process import Launch, Runners, bare
+from sanderling.tools.python.sandbox import Sandbox, chosen
 from sanderling.tools.python.sessions import Sessions
 from sanderling.tools.python.tool import PythonTool
 from sanderling.world.contract import Page
@@ -68,3 +72,136 @@ async def test_a_result_is_what_is_printed_the_last_value_the_error_and_the_file
         "(Nothing was printed, and the last line has no value.)",
     ]
     assert [result.status for result in results] == [ToolStatus.OK, ToolStatus.FAILED, ToolStatus.OK, ToolStatus.OK]
+
+
+@needs_bubblewrap
+async def test_variables_and_files_last_for_a_session_and_no_longer() -> None:
+    sessions = Sessions(bubblewrap(SandboxLimits()), None, {})
+    tool, one, two = PythonTool(sessions, SandboxLimits()), ToolContext(session="one"), ToolContext(session="two")
+    await tool({"code": "x = 1\nopen('f', 'w').write('1')"}, one)
+    assert (await tool({"code": "x, open('f').read()"}, one)).text == "(1, '1')"
+    assert "NameError" in (await tool({"code": "x"}, two)).text
+    assert "FileNotFoundError" in (await tool({"code": "open('f')"}, two)).text
+    await tool.leave("one")
+    assert "NameError" in (await tool({"code": "x"}, one)).text
+    await sessions.close()
+    await sessions.sandbox.close()
+
+
+@needs_bubblewrap
+async def test_a_program_that_takes_too_much_is_stopped_and_its_files_are_kept() -> None:
+    limits = SandboxLimits(seconds=0.5, memory_mb=64)
+    codes = "x = 1\nopen('f', 'w').write('kept')", "print('so far')\nwhile True: pass", "open('f').read()", "x"
+    results = await called(bubblewrap(limits), *codes, limits=limits)
+    assert results[1].text == "so far\nStopped after 0.5 seconds. Variables are gone, files are kept."
+    assert results[1].status is ToolStatus.TIMEOUT
+    assert results[2].text == "'kept'" and "NameError" in results[3].text
+
+
+@needs_bubblewrap
+async def test_a_call_ends_before_its_deadline_and_a_given_up_one_at_once() -> None:
+    sessions = Sessions(bubblewrap(SandboxLimits()), None, {})
+    tool = PythonTool(sessions, SandboxLimits())
+    late = await tool({"code": "import time\ntime.sleep(60)"}, ToolContext(session="s", deadline_s=0.6))
+    assert late.status is ToolStatus.TIMEOUT and late.text.startswith("Stopped after 0.57 seconds.")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await tool({"code": "import time\ntime.sleep(60)"}, ToolContext(session="s"))
+    again = await tool({"code": "1"}, ToolContext(session="s"))
+    assert again.text == "1\n(A new sandbox: variables and files of earlier calls are gone.)"
+    await sessions.close()
+    await sessions.sandbox.close()
+
+
+@needs_bubblewrap
+async def test_calls_of_one_turn_run_one_after_another() -> None:
+    sessions = Sessions(bubblewrap(SandboxLimits()), None, {})
+    tool, here = PythonTool(sessions, SandboxLimits()), ToolContext(session="s")
+    await tool({"code": "import time\nseen = []"}, here)
+    code = "seen.append({0}); time.sleep(0.1); seen.append({0})"
+    await asyncio.gather(*(tool({"code": code.format(n)}, here) for n in range(3)))
+    assert (await tool({"code": "seen"}, here)).text == "[0, 0, 1, 1, 2, 2]"
+    await sessions.close()
+    await sessions.sandbox.close()
+
+
+SAME = """
+import asyncio, datetime, os, queue, random, tempfile, time, uuid
+import numpy, pandas
+print(random.random(), random.Random().random(), numpy.random.default_rng().random(), numpy.random.rand(), uuid.uuid4())
+print(time.time(), time.monotonic(), time.strftime('%c'), datetime.datetime.now(), datetime.date.today())
+print(pandas.Timestamp.now())
+print(os.urandom(4), hash('tern'), {'a', 'b', 'c', 'd'}, object(), tempfile.mkdtemp(), os.getpid())
+before = time.time()
+time.sleep(3600)
+asyncio.run(asyncio.sleep(0.01))
+print(time.time() - before > 3600, isinstance(datetime.datetime.now(), datetime.datetime))
+try: queue.Queue().get(timeout=0.05)
+except queue.Empty: print('empty')
+"""
+
+
+@needs_bubblewrap
+async def test_two_runs_of_an_episode_are_equal_to_the_byte_in_an_offline_world() -> None:
+    runs = [await called(bubblewrap(SandboxLimits(), warm=0), SAME, SAME, clock=NOON) for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert "2023-11-14" in runs[0][0].text and runs[0][0].status is ToolStatus.OK
+    assert runs[0][0].text != runs[0][1].text  # time and randomness go on
+    assert (await called(bubblewrap(SandboxLimits(), warm=0), SAME))[0].text != runs[0][0].text
+
+
+@needs_bubblewrap
+async def test_what_a_terminal_would_obey_is_shown_as_its_picture() -> None:
+    code = r"open('a\x1b[2Jb\n', 'w').close(); print('\x1b]0;title\x07\x9b2J')"
+    (result,) = await called(bubblewrap(SandboxLimits()), code)
+    assert result.text == "\u241b]0;title\u2407\ufffd2J\nFiles written: a\u241b[2Jb (0 bytes)"
+
+
+@needs_bubblewrap
+async def test_figures_are_kept_as_files() -> None:
+    """Without matplotlib, which need not be installed: what is asked of it at the end of a call."""
+    code = """
+import sys, types
+class Figure:
+    def savefig(self, name): open(name, 'w').write('png')
+plots = types.SimpleNamespace(get_fignums=lambda: [1, 2], figure=lambda n: Figure(), close=lambda n: None)
+sys.modules['matplotlib.pyplot'] = plots
+"""
+    results = await called(bubblewrap(SandboxLimits()), code)
+    assert results[0].text == "Files written: figure-1.png (3 bytes), figure-2.png (3 bytes)"
+
+
+async def test_a_sandbox_that_does_not_start_is_an_outage() -> None:
+    broken = Runners("broken", "", SandboxLimits(), lambda: Launch(["/nowhere/bwrap"]), warm=0)
+    with pytest.raises(ToolOutageError, match="does not start"):
+        await PythonTool(Sessions(broken, None, {}), SandboxLimits())({"code": "1"}, ToolContext())
+    ends = Runners("ends", "", SandboxLimits(), lambda: Launch(["/bin/sh", "-c", "echo 'No space left.' >&2; exit 1"]), warm=0)
+    with pytest.raises(ToolOutageError, match="No space left"):
+        await PythonTool(Sessions(ends, None, {}), SandboxLimits())({"code": "1"}, ToolContext())
+
+
+async def test_arguments_that_are_none_are_said() -> None:
+    tool = PythonTool(Sessions(bare(SandboxLimits()), None, {}), SandboxLimits())
+    wrongs: list[dict[str, object]] = [{}, {"code": 3}, {"code": " "}, {"code": "x" * 300_000}]
+    for wrong in wrongs:
+        assert (await tool(wrong, ToolContext())).status is ToolStatus.BAD_ARGUMENTS
+
+
+@needs_bubblewrap
+async def test_an_oci_runtime_does_the_same() -> None:
+    try:
+        sandbox = await chosen(Rung.OCI, SandboxLimits())
+    except UserError as error:
+        pytest.skip(str(error))
+    codes = "x = 2\nprint('hi')", "x ** 10", "import os\nos.listdir('/proc/1/fd')", "open('/usr/x', 'w')"
+    results = await called(sandbox, *codes)
+    assert [result.text for result in results[:2]] == ["hi", "1024"]
+    assert "Permission" in results[2].text and "OSError" in results[3].text
+
+
+def test_a_rung_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for rung, install in ((Rung.BUBBLEWRAP, "apt-get install bubblewrap"), (Rung.OCI, "apt-get install crun")):
+        with pytest.raises(UserError, match=install):
+            asyncio.run(chosen(rung, SandboxLimits()))

@@ -39,6 +39,7 @@ from sanderling.report.numbers import MISSING, percent
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.jsonl import write_trajectories
 from sanderling.runs.progress import command_line
+from sanderling.tools.python.limits import Rung
 from sanderling.world.guard import GuardKind
 
 app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")
@@ -138,7 +139,8 @@ def run(
         "judging.judges": judges, "attempts": attempts,
     }  # fmt: skip
     config, benchmark = settings(EvalConfig, config_file, sets, given), get_benchmark(key)
-    options = Options(split=config.split, columns=named_columns(config.columns), canary=config.canary)
+    opens_files = config.agent.read_file or config.agent.python is not Rung.OFF
+    options = Options(config.split, named_columns(config.columns), config.canary, attached=opens_files)
     loaded = load_benchmark(benchmark, file, options)
     check_run(config, benchmark, loaded.questions)
     show(*map(_warning, remarks(benchmark, loaded)))

@@ -12,11 +12,12 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path, PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
-from sanderling.core.record import Question
+from sanderling.core.record import FILES, Question
 from sanderling.data import questions
 from sanderling.data.questions import Fields, MissingColumnError, answer_list, text_list
 from sanderling.evaluate.benchmarks import Benchmark, Cipher, Role
@@ -49,6 +50,8 @@ class Options:
     split: str = ""  # empty: the one that the file's name says, or the benchmark's first
     columns: Mapping[str, str] = field(default_factory=dict)
     canary: str = ""  # decrypts a file that does not carry its own; where given, it is used for every row
+    attached: bool = False  # whether questions about attached files are wanted, whose names they then tell
+    folder: Path = Path()  # where these lie
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     found.need("answer", *columns.answer)
     if benchmark.image and found.get(benchmark.image):
         raise RowError(UnreadWhy.NEEDS_IMAGE)
-    if benchmark.attachment and found.text("file", benchmark.attachment):
+    name = PurePath(found.text("file", benchmark.attachment)).name if benchmark.attachment else ""
+    if name and not (options.attached and (options.folder / name).is_file()):
         raise RowError(UnreadWhy.NEEDS_FILE)
     canary = (options.canary if benchmark.cipher else "") or found.text("canary", "canary")
     if benchmark.cipher and not canary and found.has("canary"):
@@ -124,7 +128,8 @@ def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
         topics = tuple(topic for text in topics for topic in map(str.strip, text.split(separator)) if topic)
     return Row(
         native_id=found.text("id", *columns.id),
-        text=" ".join(plain("question", columns.question)),
+        text=" ".join(plain("question", columns.question)) + (f"\n\n(The attached file is {name}.)" if name else ""),
+        extra={FILES: [str(options.folder / name)]} if name else {},
         answers=() if answers == _WITHHELD else answers,
         level=found.text("level", *columns.level),
         topics=topics,

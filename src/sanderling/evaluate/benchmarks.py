@@ -66,7 +66,7 @@ class Benchmark(Frozen):
     reader: str | Callable[..., Any] = "columns"  # of a row of the file: one of `benchmark_rows.READERS`, or ``file.py:name``
     columns: Columns = Columns()
     topic_separator: str = ""
-    attachment: str = ""  # the column of a file's name; questions with one are left out, since no tool opens it
+    attachment: str = ""  # the column of a file's name; questions with one are left out for an agent that opens no file
     image: str = ""  # the same of an image
     outside: str = ""  # ``file.py:name``, where it is none of the table's: what runs are of
 

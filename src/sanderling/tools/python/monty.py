@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanderling.core.errors import UserError
@@ -103,7 +104,7 @@ class MontyBox:
             with contextlib.suppress(Exception):  # its process may be gone
                 await asyncio.to_thread(session.__exit__, None, None, None)
 
-    async def put(self, name: str, data: bytes) -> None:
+    async def put(self, name: str, file: Path) -> None:
         raise SandboxError("there are no files.")
 
     async def get(self, name: str, most: int) -> bytes | None:

@@ -29,6 +29,7 @@ from sanderling.tools.python.seccomp import filter_program, is_known
 
 DOCUMENT_BYTES = 16 * 2**20  # of a file that is read as text, and of its text
 _START_S, _GRACE_S = 10.0, 2.0
+_PIECE = 8 * 2**20  # of a file, in one frame
 _LOOK_S = 0.05  # between two looks at the memory in use
 _RAN, _TEXT = TypeAdapter(Ran), TypeAdapter(Text)
 
@@ -156,10 +157,16 @@ class RunnerBox:
         self._over = False
         return Ran("memory", ran.output, files=ran.files, fresh=ran.fresh) if over else ran
 
-    async def put(self, name: str, data: bytes) -> None:
-        said, _ = await self._ask({"op": "put", "name": name}, data, seconds=_START_S)
-        if "problem" in said:
-            raise SandboxError(f"{name} cannot be laid into the sandbox ({said['problem']}).")
+    async def put(self, name: str, file: Path) -> None:
+        if await asyncio.to_thread(lambda: file.stat().st_size) > self._limits.files_mb * 2**20:
+            raise SandboxError(f"{file} is larger than {self._limits.files_mb} MB: give agent.sandbox.files_mb more.")
+        with file.open("rb") as opened:
+            more = False
+            while (data := await asyncio.to_thread(opened.read, _PIECE)) or not more:
+                said, _ = await self._ask({"op": "put", "name": name, "more": more}, data, seconds=_START_S)
+                if "problem" in said:
+                    raise SandboxError(f"{file} cannot be laid into the sandbox ({said['problem']}).")
+                more = True
 
     async def get(self, name: str, most: int) -> bytes | None:
         said, data = await self._ask({"op": "get", "name": name, "most": most}, seconds=_START_S, most=most)

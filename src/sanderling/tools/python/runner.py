@@ -252,7 +252,7 @@ class Supervisor:
             case "run":
                 return self._run(asked["code"], asked["seconds"]), b""
             case "put":
-                return self._put(asked["name"], data), b""
+                return self._put(asked["name"], data, asked["more"]), b""
             case "get":
                 return self._get(asked["name"], asked["most"])
             case "read":
@@ -415,14 +415,13 @@ class Supervisor:
         self._seen = found
         return sorted((name, facts[0]) for name, facts in found.items() if before.get(name) != facts)
 
-    def _put(self, name: str, data: bytes) -> dict[str, Any]:
-        """Keep a file that may be read and not changed."""
+    def _put(self, name: str, data: bytes, more: bool) -> dict[str, Any]:
+        """Keep a file, or ``more`` of one; no program has run yet."""
         try:
-            file = os.open(Path(name).name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444)
+            with Path(name).open("ab" if more else "xb") as file:
+                file.write(data)
         except OSError as error:
             return {"problem": error.strerror}
-        with open(file, "wb") as opened:  # noqa: PTH123
-            opened.write(data)
         self._seen[Path(name).name] = (len(data), Path(name).lstat().st_mtime_ns)
         return {}
 

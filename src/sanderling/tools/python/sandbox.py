@@ -7,6 +7,7 @@ done = await box.run("2 ** 100", 10)  # done.value == "1267650600228229401496703
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from sanderling.core.errors import UserError
@@ -54,8 +55,8 @@ class Box(Protocol):
         """Run a program. Raises SandboxError when the sandbox has gone."""
         ...
 
-    async def put(self, name: str, data: bytes) -> None:
-        """Lay a file into the scratch directory. Raises SandboxError when it cannot."""
+    async def put(self, name: str, file: Path) -> None:
+        """Copy a file into the scratch directory. Raises SandboxError when it cannot."""
         ...
 
     async def get(self, name: str, most: int) -> bytes | None:

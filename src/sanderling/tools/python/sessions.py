@@ -7,12 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sanderling.core.record import Question
+from sanderling.core.record import FILES, Question
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.python.sandbox import Box, Sandbox, SandboxError, Still, Text
-
-FILES = "files"
-"""Where a question's ``meta`` has the paths of the files that it is about."""
 
 
 def files_of(questions: Sequence[Question]) -> dict[str, dict[str, Path]]:
@@ -71,7 +68,7 @@ class Sessions:
         box = await self.sandbox.open(still)
         try:
             for name in self.names(context):
-                await box.put(name, await asyncio.to_thread(self._files[context.question][name].read_bytes))
+                await box.put(name, self._files[context.question][name])
         except BaseException:
             await box.close()
             raise
