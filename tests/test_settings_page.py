@@ -31,6 +31,7 @@ from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import RlConfig, RlRecipe
 from sanderling.rl.losses import PolicyLoss
 from sanderling.serve.limits import ServerSettings
+from sanderling.serve.tools import ToolServerConfig
 from sanderling.synth.facts import FactsConfig
 from sanderling.synth.generate import DifficultyConfig, GenerateConfig
 from sanderling.synth.grow import GrowthConfig
@@ -44,7 +45,8 @@ from sanderling.world.sources.base import Limits
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "place": PlaceConfig, "agent": AgentConfig, "judge": JudgeConfig, "budget": BudgetConfig, "ask": AskConfig,
-    "world build, world add": Limits, "world embed": DenseSettings, "world serve": ServerSettings, "data run": DataConfig,
+    "world build, world add": Limits, "world embed": DenseSettings, "world serve": ServerSettings,
+    "tools serve": ToolServerConfig, "data run": DataConfig,
     "data judge": JudgingConfig, "data generate": GenerateConfig, "synth graph": GraphSettings, "pages": PagesConfig,
     "synth graph with a model": ReadingConfig, "synth facts": FactsConfig, "synth grow": GrowthConfig,
     "synth difficulty": DifficultyConfig, "trainer": TrainerConfig, "supervised": SupervisedConfig,

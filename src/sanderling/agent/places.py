@@ -5,6 +5,7 @@ A place is one world, several that questions name in ``meta.world``, or the live
 
 import datetime
 import hashlib
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from sanderling.world.together import Outgoing
 
 _READINGS = 4  # replies of a page reader waited for at the same time, over all pages
-NO_PLACE = "Name a place to search: documents with --docs FOLDER, a world with --world DIRECTORY, or the web with --web."
+NO_PLACE = "Name a place to search: documents with --docs FOLDER, a world with --world DIRECTORY, the web with --web, a tool "
+"server with --mcp, or a dock with --dock."
 Notice = Callable[[str], None]
 """Called with one log line."""
 
@@ -101,6 +103,13 @@ class PlaceConfig(Frozen):
     filters: tuple[str, ...] = ()
     """Filters that hide pages from the agent, in a world or on the live web: ``file.py:name``, called with a `World`."""
     reader: ReaderConfig = ReaderConfig()
+
+    @field_validator("dock")
+    @classmethod
+    def _is_address(cls, dock: str) -> str:
+        if dock and not dock.startswith(("http://", "https://")):
+            raise ValueError(f"the dock's address {dock!r} has to begin with http:// or https://")
+        return dock
 
     @model_validator(mode="after")
     def _goes_together(self) -> "PlaceConfig":
@@ -166,6 +175,11 @@ async def opened_places(
     async with opened_worlds(config, profile, questions, evidence=evidence, **how) as (worlds, further):
         if not worlds and not further:
             raise UserError(NO_PLACE)
+        if further and not (profile.general or "{tools}" in profile.system_prompt):
+            told = (
+                f"The profile {profile.name} tells its model of no tools: it calls {', '.join(further)} if it was trained to."
+            )
+            warnings.warn(told, stacklevel=2)
         if not worlds:
             named = sorted(f"{tool.spec.name} {tool.spec.parameters}" for tool in further.values())
             yield {"": Place("tools", hashlib.sha256("\n".join(named).encode()).hexdigest(), further)}

@@ -4,6 +4,8 @@ A command reads a config model, calls one function of its room, and prints; docs
 twelve options of its own, and everything else is a field of the model.
 """
 
+import re
+import shlex
 import time
 import warnings
 from collections import Counter
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -65,6 +68,11 @@ Dtype = Annotated[str | None, option("--dtype", "Its precision: float32 or bfloa
 Worlds = Annotated[list[Path] | None, option("--world", "Directory of a world; repeatable.", "DIR", PLACE)]
 Docs = Annotated[list[Path] | None, option("--docs", "A folder of documents; repeatable.", "FOLDER", PLACE)]
 Web = Annotated[bool | None, option("--web", "The live web.", panel=PLACE)]
+Mcp = Annotated[
+    list[str] | None,
+    option("--mcp", "A tool server that speaks MCP: its URL, or its command in quotes; repeatable.", "SERVER", PLACE),
+]
+Dock = Annotated[str | None, option("--dock", "A dock of tool servers (sanderling dock up): its address.", "URL", PLACE)]
 Faults = Annotated[
     str | None, option("--faults", "Simulated delays and failures: a name or a TOML file; none by default.", "NAME", PLACE)
 ]
@@ -89,6 +97,24 @@ def settings(
     if file is not None:
         return or_help(lambda sets: read_config(model, file, sets, given or {}), sets)
     return or_help(lambda sets: load_config(model, "", "the command", sets, given or {}), sets, model)
+
+
+def servers(given: Sequence[str] | None, section: str) -> dict[str, dict[str, Any]]:
+    """What ``--mcp`` sets: each server by its setting, named by its host or program. Raises UserError."""
+    found: dict[str, dict[str, Any]] = {}
+    for words in given or ():
+        is_url = words.startswith(("http://", "https://"))
+        try:
+            command = () if is_url else tuple(shlex.split(words))
+            name = (urlsplit(words).hostname or "") if is_url else Path(command[0]).name
+        except (ValueError, IndexError):
+            raise UserError(
+                f"--mcp {words!r} is neither a URL nor a command: write http://host:port/mcp, or 'program arguments'."
+            ) from None
+        key = f"{section}.{re.sub('[^A-Za-z0-9_-]+', '-', name)}"
+        number = sum(one == key or one.startswith(f"{key}-") for one in found)
+        found[f"{key}-{number + 1}" if number else key] = {"url": words} if is_url else {"command": command}
+    return found
 
 
 def or_help(read: Callable[[Sequence[str]], Config], sets: Sequence[str] | None, model: type[Config] | None = None) -> Config:

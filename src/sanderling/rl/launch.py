@@ -37,7 +37,7 @@ from sanderling.train.rows import Encoding
 from sanderling.world.disk.store import read_manifest
 
 _FREE = (
-    *("title", "model", "questions", "held_out", "worlds", "watch", "sampler.", "parallel."),
+    *("title", "model", "questions", "held_out", "worlds", "mcp.", "dock", "watch", "sampler.", "parallel."),
     *("rl.health.", "rl.keep", "rl.save_every", "rl.pipeline.placement", "rl.trainer.memory.", "rl.trainer.logit_chunk"),
     *("rl.denoise.outage_", "rl.denoise.judge_patience_s", "rl.denoise.least_scored"),
 )
@@ -145,14 +145,16 @@ def prepare(order: Order, processes: int) -> Job:
     asked = (recipe.questions, recipe.held_out)
     questions, held_out = ([one for file in files for one in read_questions(file, whole=True)] for files in asked)
     every = (*questions, *held_out)
-    worlds = {} if recipe.web else world_directories(recipe.worlds, every)
+    elsewhere = recipe.web or ((recipe.mcp or recipe.dock) and not recipe.worlds)
+    worlds = {} if elsewhere else world_directories(recipe.worlds, every)
     encoding = Encoding(load_tokenizer(model), profile)
     check_vocabulary(encoding.tokenizer.vocab_size, read_model_config(model).get("vocab_size"))
     _ = encoding.renderer  # which refuses a tokenizer that lacks the marks of turns
     check_run(recipe.rl, questions, held_out, encoding)
-    asyncio.run(_check_reached(recipe, profile, every))
+    places = asyncio.run(_check_reached(recipe, profile, every))
     files = _files(recipe)
     inputs = _inputs(model, files, worlds) | {"number of processes": processes}
+    inputs |= {"servers": places} if recipe.mcp or recipe.dock else {}
     if begun:
         record.check_same(recipe, inputs, lambda key: key.startswith(_FREE))
     elif order.fresh:
@@ -197,15 +199,16 @@ def check_positions(profile: Profile, model: Path, longest: int | None = None) -
         )
 
 
-async def _check_reached(recipe: RlRecipe, profile: Profile, questions: Sequence[Question]) -> None:
-    """Raises UserError for a world that cannot be opened, and for a judge's server that has other models."""
+async def _check_reached(recipe: RlRecipe, profile: Profile, questions: Sequence[Question]) -> dict[str, Any]:
+    """What places are. Raises UserError for one that cannot be opened, and for a judge's server that has other models."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what there is to warn of is told when it is opened again
-        async with opened_places(recipe, profile, questions):
-            pass
+        async with opened_places(recipe, profile, questions) as places:
+            found = {place.name: [place.fingerprint, *sorted(place.tools)] for place in places.values()}
     for spec in filter(names_model, recipe.judges):
         if "#" in spec:
             await check_served(spec, spec.partition("#")[2])
+    return found
 
 
 def _files(recipe: RlRecipe) -> Mapping[str, Sequence[Path]]:

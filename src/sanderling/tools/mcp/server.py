@@ -1,7 +1,7 @@
 """A tool server as an agent has it for as long as it runs: connected again where a connection has ended.
 
-A server that was started anew, or a child that died once, costs the calls that it had, and no more. A call is made a second
-time only where that does no harm: of a world, of a tool that says so, or where it is certain that it never began.
+A server that was started anew, or a child that died once, costs the calls that it had, and no more. A call is made again
+only where that does no harm: of a world, of a tool that says so, or where it is certain that it never began.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from sanderling.tools.mcp.client import Address, Connection, Progress
 from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.wire import About
 
+_TRIES = 4  # of a call that does no harm
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0  # after an attempt that failed, in which there is no other
 
 
@@ -57,13 +58,14 @@ class ToolServer:
         *,
         harmless: bool = False,
     ) -> types.CallToolResult:
-        """Call a tool; ``harmless``: it may be called a second time. Raises CallRefusedError too."""
-        connection = await self._connected()
-        try:
-            return await connection.call(tool, arguments, meta, progress)
-        except ToolOutageError:
-            if not (harmless or connection.forgot_us):
-                raise
+        """Call a tool; ``harmless``: it may be called again. Raises CallRefusedError too."""
+        for _ in range(_TRIES - 1):
+            connection = await self._connected()
+            try:
+                return await connection.call(tool, arguments, meta, progress)
+            except ToolOutageError:
+                if not (harmless or connection.forgot_us):
+                    raise
         return await (await self._connected()).call(tool, arguments, meta, progress)
 
     async def start(self) -> int:

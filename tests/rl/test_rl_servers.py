@@ -1,0 +1,111 @@
+"""RL over worlds and tools behind servers: the record is the same as in process, also where the server is killed meanwhile."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vllm_double
+from rl_runs import recipe_of, silent, write_given
+from vllm_double import Double
+
+pytest.importorskip("mcp", reason="tool servers need the extra serve")
+
+from sanderling.core.chat import load_tokenizer
+from sanderling.core.errors import UserError
+from sanderling.rl.config import RlRecipe
+from sanderling.rl.launch import Order, run_rl_command
+from sanderling.runs.run import records
+from sanderling.train.metrics import read_metrics
+
+SERVED = ("rl.pipeline.placement=served", "sampler.served=m", "rollout.turn_tokens=256", "rollout.max_turns=3", "rl.steps=2")
+
+
+class Researcher(Double):
+    """Searches a word of the question, reads one of the pages that it was shown, and answers with a word of that."""
+
+    def _speak(self, body: dict[str, Any]) -> dict[str, Any]:
+        text = self.tokenizer.decode(list(body["prompt"]))
+        urls, number = re.findall(r"https://[^\s\"<\\\\]+", text), body["seed"]
+        if "<tool_response>" not in text:
+            words = re.findall(r"[A-Z][a-z]{3,}", text.rpartition("user")[2]) or ["town"]
+            call = f'{{"name": "search", "arguments": {{"query": ["{words[number % len(words)]}"]}}}}'
+        elif text.count("<tool_response>") == 1 and urls:
+            call = f'{{"name": "visit", "arguments": {{"url": ["{urls[number % len(urls)]}"], "goal": "town"}}}}'
+        else:
+            call = ""
+        words = re.findall(r"[A-Z][a-z]{3,}", text) or ["x"]
+        said = f"<tool_call>\n{call}\n</tool_call>" if call else f"<answer>{words[number % len(words)]}</answer>"
+        ids = [*self.tokenizer.encode(f"a\n</think>\n{said}"), self._end]
+        choice = {"text": "", "token_ids": ids, "logprobs": {"token_logprobs": [-1.0] * len(ids)}}
+        choice |= {"finish_reason": "stop", "stop_reason": None}
+        return {"choices": [choice], "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(ids)}}
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_given(tmp_path_factory.mktemp("given"), (1, 2))
+
+
+MORTAL = """
+import os, signal
+from pathlib import Path
+from sanderling.world.filters import Filter
+
+STARTS = Path(__file__).with_suffix(".starts")
+
+
+class Mortal(Filter):
+    calls = 0
+
+    def __init__(self, world):
+        super().__init__(world, world.fingerprint)
+        self.starts = int(STARTS.read_text()) + 1 if STARTS.exists() else 1
+        STARTS.write_text(str(self.starts))
+
+    async def search_many(self, *asked, **how):
+        Mortal.calls += 1
+        if Mortal.calls == 3 and self.starts in (2, 3):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().search_many(*asked, **how)
+"""
+
+
+def trained(given: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **place: object) -> tuple[list[str], list[float]]:
+    """Train with scripted turns; its rollouts, and the rewards of its steps."""
+    tokenizer = load_tokenizer(given / "base")
+    monkeypatch.setattr(vllm_double, "Double", Researcher)
+    monkeypatch.setattr(Researcher, "tokenizer", tokenizer, raising=False)
+    with vllm_double.served(given / "base", tokenizer.encode("<|im_end|>")[0]) as (address, _):
+        recipe = recipe_of(given, *SERVED, f"sampler.endpoint={address}")
+        recipe = RlRecipe.model_validate(recipe.model_dump() | place)
+        run_rl_command(Order(recipe, out), silent())
+    left_out = {"seconds": True, "nodes": {"__all__": {"seconds"}}}
+    found = sorted((one for one in records(out)), key=lambda one: one.id)
+    return [one.model_dump_json(exclude=left_out) for one in found], [one["reward"] for one in metrics_of(out)]
+
+
+def metrics_of(out: Path) -> list[dict[str, Any]]:
+    return read_metrics(out / "metrics.jsonl")
+
+
+def behind(world: Path, *more: str) -> dict[str, object]:
+    words = (sys.executable, "-m", "sanderling", "tools", "serve", "--world", str(world), *more)
+    return {"worlds": (), "mcp": {"far": {"command": words}}}
+
+
+@pytest.mark.slow
+def test_a_run_over_a_served_world_is_the_run_over_the_world(
+    given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = trained(given, tmp_path / "here", monkeypatch)
+    assert sum('"name":"visit"' in one for one in here[0]) >= 4, "they research"
+    assert trained(given, tmp_path / "far", monkeypatch, **behind(given / "w1")) == here
+    (tmp_path / "mortal.py").write_text(MORTAL)
+    mortal = behind(given / "w1", "--set", f"filters=['{tmp_path / 'mortal.py'}:Mortal']")
+    assert trained(given, tmp_path / "killed", monkeypatch, **mortal) == here
+    assert int((tmp_path / "mortal.starts").read_text()) == 4, "killed twice"
+    other = recipe_of(given, *SERVED, "sampler.endpoint=http://127.0.0.1:9/v1").model_dump() | behind(given / "w2")
+    with pytest.raises(UserError, match="other servers"):  # another world behind the same settings
+        run_rl_command(Order(RlRecipe.model_validate(other), tmp_path / "far"), silent())
