@@ -184,7 +184,7 @@ def _server_tools(dock: Dock) -> Any:
         name, client = request.path_params["pool"], _client(request)
         if name not in dock.pools or not client.may(name):
             raise NoSuchToolError(f"There is no pool {name!r} here: /mcpapi/servers lists them.")
-        found = [_function(tool.name, tool) for _, tool in await dock.tools(client, [name])]
+        found = [_function(tool.name, tool) for tool in (await dock.pools[name].listed()).values()]
         return JSONResponse({"server": name, "tools": found})
 
     return tools

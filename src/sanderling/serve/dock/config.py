@@ -37,6 +37,14 @@ class Check(Frozen):
 class PoolConfig(ServerConfig):
     """One tool server, so many times."""
 
+    image: str = ""
+    """An OCI image that docker or podman runs, with the command as its own."""
+    sandbox: bool = False
+    """The command sees this file system but writes to ``writable`` and a /tmp of its own alone (bubblewrap)."""
+    network: bool = True
+    """Whether an image or a sandbox has the network."""
+    writable: tuple[Path, ...] = ()
+    """Folders that an image or a sandbox may write to."""
     replicas: int = Field(default=1, ge=1, le=256)
     """Processes of the command, or connections to the url."""
     warm: bool = True
@@ -56,6 +64,16 @@ class PoolConfig(ServerConfig):
     sticky: bool = False
     """Calls of one session go to one replica; always so for tools that keep something for a session."""
     check: Check = Check()
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "PoolConfig":
+        if bool(self.url) == bool(self.command or self.image):
+            raise ValueError("a pool needs either a command, an image or a url")
+        if self.sandbox and (self.url or self.image):
+            raise ValueError("sandbox is for a command")
+        if not (self.sandbox or self.image) and (self.writable or not self.network):
+            raise ValueError("network and writable are of a sandbox or an image: give sandbox = true")
+        return self
 
 
 class TokenConfig(Frozen):

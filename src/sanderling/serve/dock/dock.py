@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from sanderling.core.errors import UserError
 from sanderling.serve.dock.config import DockConfig, check_dock
-from sanderling.serve.dock.pool import DockError, Pool, Trouble
+from sanderling.serve.dock.pool import DockError, Pool
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.mcp.client import CallRefusedError, Progress
 from sanderling.tools.mcp.config import secret
@@ -86,27 +86,29 @@ class Dock:
             self._idle.cancel()
         await asyncio.gather(*(pool.stop(self.config.grace_s) for pool in self.pools.values()))
 
-    async def tools(self, client: Client, only: Iterable[str] = ()) -> list[tuple[Pool, types.Tool]]:
-        """Each tool that a client may call, with its pool; of pools that cannot start, none."""
-        pools = [pool for name, pool in self.pools.items() if client.may(name) and name in (set(only) or self.pools)]
-        listed = await asyncio.gather(*(pool.listed() for pool in pools))
-        return [(pool, tool) for pool, tools in zip(pools, listed, strict=True) for tool in tools.values()]
+    async def tools(self, client: Client) -> list[tuple[Pool, types.Tool]]:
+        """Each tool that a client may call, with its pool; of pools that are down, none."""
+        pools = [pool for name, pool in self.pools.items() if client.may(name)]
+        listed = await asyncio.gather(*(pool.listed() for pool in pools), return_exceptions=True)
+        found = [(pool, tools) for pool, tools in zip(pools, listed, strict=True) if not isinstance(tools, BaseException)]
+        return [(pool, tool) for pool, tools in found for tool in tools.values()]
 
     async def find(self, name: str, client: Client) -> tuple[Pool, str]:
-        """The pool and tool of ``pool.tool``, or of a tool's own name where only one pool has it. Raises NoSuchToolError."""
+        """The pool and tool of ``pool.tool``, or of a tool's own name where only one pool has it.
+
+        Raises NoSuchToolError, and DockError where the pool is down.
+        """
         pool, _, tool = name.partition(".")
-        if pool in self.pools and client.may(pool) and tool in await self.pools[pool].listed():
-            return self.pools[pool], tool
+        if pool in self.pools and client.may(pool):
+            if tool in await self.pools[pool].listed():
+                return self.pools[pool], tool
+            raise NoSuchToolError(f"The pool {pool} has no tool {tool!r}: /mcpapi/server/{pool}/tools lists them.")
         found = [(pool, tool.name) for pool, tool in await self.tools(client) if tool.name == name]
         if len(found) == 1:
             return found[0]
         if found:
-            raise NoSuchToolError(
-                f"Several pools have a tool {name!r}: say {' or '.join(f'{p.name}.{name}' for p, _ in found)}."
-            )
-        if pool in self.pools and client.may(pool) and not await self.pools[pool].listed():
-            reason = next((one.reason for one in self.pools[pool].replicas if one.reason), "it has not started yet")
-            raise DockError(Trouble.DOWN, f"The pool {pool} is down: {reason}")
+            choices = " or ".join(f"{one.name}.{name}" for one, _ in found)
+            raise NoSuchToolError(f"Several pools have a tool {name!r}: say {choices}.")
         raise NoSuchToolError(f"There is no tool {name!r} here: /mcpapi/tools lists them.")
 
     async def call(

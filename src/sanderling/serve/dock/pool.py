@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -25,6 +26,7 @@ from sanderling.tools.mcp.wire import About
 _TRIES = 4  # of an idempotent call, each at another replica or after a restart
 _MOST_SESSIONS = 100_000  # that are remembered; the one used longest ago is forgotten first
 _TIMES = 512  # of the last calls, for the page
+_CHECKED_S = 5.0  # beyond its start, until what is wrong with a replica is known
 
 
 class Trouble(StrEnum):
@@ -67,7 +69,7 @@ class Pool:
         self._sessions: OrderedDict[str, tuple[Replica, int]] = OrderedDict()  # with the start of it that they belong to
         self._turn = 0
         self._open = asyncio.Event()  # whether calls are taken
-        self._listed = asyncio.Event()
+        self._listed, self._told = asyncio.Event(), asyncio.Event()  # the latter also when no replica could start
 
     @property
     def waiting(self) -> int:
@@ -106,14 +108,15 @@ class Pool:
         return session in self._sessions
 
     async def listed(self) -> Mapping[str, types.Tool]:
-        """Its tools, once a replica has told them; of a pool that cannot start, none after a while."""
+        """Its tools, once a replica has told them. Raises DockError where none can start."""
         if not self._listed.is_set() and not self.config.warm and not self.is_open:
             self.start()
-        try:
-            async with asyncio.timeout(self.config.start_s):
-                await self._listed.wait()
-        except TimeoutError:
-            return {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.start_s + _CHECKED_S):
+                await self._told.wait()
+        if not self._listed.is_set():
+            why = next((one.reason for one in self.replicas if one.reason), "it has not started in time")
+            raise DockError(Trouble.DOWN, f"The pool {self.name} is down: {why}")
         return self.tools
 
     async def call(
@@ -222,6 +225,10 @@ class Pool:
                 self.tools = {tool.name: tool for tool in allowed(replica.connection, self.config.tools)}
                 self._listed.set()
                 break
+        if self._listed.is_set() or all(replica.state is State.WAITING for replica in self.replicas):
+            self._told.set()
+        elif any(replica.state is State.STARTING for replica in self.replicas):
+            self._told.clear()
         for one in list(self._waiting):
             if one.only is not None and one.only.state is not State.READY:
                 self._waiting.remove(one)

@@ -10,6 +10,7 @@ from enum import StrEnum
 import mcp_types as types
 
 from sanderling.core.errors import UserError
+from sanderling.serve.dock.boxes import boxed
 from sanderling.serve.dock.config import PoolConfig
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import CallRefusedError, Connection
@@ -127,7 +128,7 @@ class Replica:
     async def _life(self) -> str:
         """From one start to its end; why it ended."""
         try:
-            self.connection = connection = connection_to(self.name, self._config)
+            self.connection = connection = connection_to(self.name, boxed(self._config))
         except UserError as error:
             return str(error)
         if isinstance(connection.server, Child):

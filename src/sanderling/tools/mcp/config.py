@@ -51,6 +51,10 @@ class ServerConfig(Frozen):
     def _is_one(self) -> "ServerConfig":
         if bool(self.command) == bool(self.url):
             raise ValueError("a tool server needs either a command or a url")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_url(self) -> "ServerConfig":
         if self.url and not self.url.startswith(("http://", "https://")):
             raise ValueError(f"the url {self.url!r} has to begin with http:// or https://")
         if self.token and not self.url:
