@@ -10,6 +10,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -60,12 +61,13 @@ class Child:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[TransportStreams]:
         """Start it and hand over its streams; at the end it is gone, with all that it started in its process group."""
+        env = _environment(self.env)
         process = await asyncio.create_subprocess_exec(
-            *_tied_to_us(self.command),
+            *_tied_to_us(self.command, env["PATH"]),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**{name: os.environ[name] for name in INHERITED if name in os.environ}, **self.env},
+            env=env,
             cwd=self.directory,
             limit=self.limits.reply_bytes,
             start_new_session=True,
@@ -137,10 +139,17 @@ class Child:
             self.log.append(_shown(rest))
 
 
-def _tied_to_us(command: tuple[str, ...]) -> tuple[str, ...]:
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """A child's variables; what was installed beside this Python is found before anything else, ``sanderling`` itself too."""
+    own = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    path = os.pathsep.join(filter(None, (str(Path(sys.executable).parent), own.get("PATH", os.defpath))))
+    return {**own, "PATH": path, **given}
+
+
+def _tied_to_us(command: tuple[str, ...], path: str) -> tuple[str, ...]:
     """The command, killed when we are, where util-linux is there; otherwise it has to notice that its input has ended."""
     setpriv = shutil.which("setpriv")
-    return (setpriv, "--pdeathsig", "KILL", "--", *command) if setpriv and shutil.which(command[0]) else command
+    return (setpriv, "--pdeathsig", "KILL", "--", *command) if setpriv and shutil.which(command[0], path=path) else command
 
 
 def _limit(pid: int, limits: Limits) -> None:
