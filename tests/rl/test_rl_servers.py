@@ -1,10 +1,19 @@
 """RL over worlds and tools behind servers: the record is the same as in process, also where the server is killed meanwhile."""
 
+import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import vllm_double
 from rl_runs import recipe_of, silent, write_given
@@ -95,6 +104,42 @@ def behind(world: Path, *more: str) -> dict[str, object]:
     return {"worlds": (), "mcp": {"far": {"command": words}}}
 
 
+@contextmanager
+def docked(world: Path, directory: Path) -> Iterator[tuple[str, list[int]]]:
+    """A dock of three replicas of a world, one of which is killed again and again; its address, and who was killed."""
+    words = json.dumps(["sanderling", "tools", "serve", "--world", str(world)])
+    (directory / "dock.toml").write_text(
+        f"port = 0\nstate = '{directory}/state'\n[pools.world]\ncommand = {words}\nreplicas = 2"
+    )
+    command = [sys.executable, "-m", "sanderling", "dock", "up", str(directory / "dock.toml")]
+    process, over, kills = subprocess.Popen(command, stderr=subprocess.PIPE, text=True), threading.Event(), list[int]()
+    assert process.stderr
+    address = process.stderr.readline().split()[-1]
+
+    def replicas() -> list[dict[str, Any]]:
+        return httpx.get(f"{address}/dock/state", trust_env=False).json()["pools"][0]["replicas"]
+
+    def kill() -> None:
+        while not over.wait(0.1):
+            found = replicas()
+            ready = [one["pid"] for one in found if one["state"] == "ready"]
+            if len(ready) > 1 and any(one["served"] for one in found):
+                kills.append(ready[len(kills) % len(ready)])
+                os.kill(kills[-1], signal.SIGKILL)
+
+    killing = threading.Thread(target=kill)
+    try:
+        while not all(one["state"] == "ready" for one in replicas()):
+            time.sleep(0.05)
+        killing.start()
+        yield address, kills
+    finally:
+        over.set()
+        killing.join()
+        process.terminate()
+        process.wait()
+
+
 @pytest.mark.slow
 def test_a_run_over_a_served_world_is_the_run_over_the_world(
     given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +151,9 @@ def test_a_run_over_a_served_world_is_the_run_over_the_world(
     mortal = behind(given / "w1", "--set", f"filters=['{tmp_path / 'mortal.py'}:Mortal']")
     assert trained(given, tmp_path / "killed", monkeypatch, **mortal) == here
     assert int((tmp_path / "mortal.starts").read_text()) == 4, "killed twice"
+    with docked(given / "w1", tmp_path) as (address, kills):
+        assert trained(given, tmp_path / "dock", monkeypatch, worlds=(), dock=address) == here
+    assert len(kills) >= 2, "replicas were killed meanwhile"
     other = recipe_of(given, *SERVED, "sampler.endpoint=http://127.0.0.1:9/v1").model_dump() | behind(given / "w2")
     with pytest.raises(UserError, match="other servers"):  # another world behind the same settings
         run_rl_command(Order(RlRecipe.model_validate(other), tmp_path / "far"), silent())
