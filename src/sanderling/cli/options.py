@@ -105,7 +105,7 @@ def servers(given: Sequence[str] | None, section: str) -> dict[str, dict[str, An
     for words in given or ():
         is_url = words.startswith(("http://", "https://"))
         try:
-            command = () if is_url else tuple(shlex.split(words))
+            command = [] if is_url else shlex.split(words)
             name = (urlsplit(words).hostname or "") if is_url else Path(command[0]).name
         except (ValueError, IndexError):
             raise UserError(

@@ -7,6 +7,7 @@ has the tools with which it began.
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -28,6 +29,7 @@ from sanderling.tools.mcp.wire import sendable
 
 Progress = Callable[[float, float | None, str | None], Any]
 _PAGES = 100  # of a list of tools
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what its client notes is told by whoever makes the call
 _CLOSE_S = 6.0  # more than a child takes to be ended
 
 
@@ -167,10 +169,10 @@ class Connection:
             return call.result()
         except MCPError as error:
             return await self._failed(error)
-        except RuntimeError:
+        except RuntimeError as error:
             if self._client is None:  # it ended before the call was on its way
                 await self._ending()
-            raise
+            return _failed(_reason(error))  # a result that is not what the tool's schema says
         except (HTTPError, OSError, ValidationError) as error:
             raise self._outage(_reason(error)) from error
         finally:
@@ -188,11 +190,13 @@ class Connection:
             await self._ending()
         if error.code == types.CONNECTION_CLOSED and isinstance(self.server, Child):  # its ending says more
             await self._ending()
-        if error.code in (NO_REPLY, types.CONNECTION_CLOSED, types.PARSE_ERROR):
+        if error.code == types.PARSE_ERROR:
+            raise self._outage("it answers something that is no MCP") from error
+        if error.code in (NO_REPLY, types.CONNECTION_CLOSED):
             raise self._outage(words) from error
         if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
             raise CallRefusedError(error.message) from error
-        return types.CallToolResult(content=[types.TextContent(text=error.message)], is_error=True)
+        return _failed(error.message)
 
     async def close(self) -> None:
         """End it, and wait until it is gone."""
@@ -211,6 +215,10 @@ class Connection:
     def _outage(self, why: str = "") -> ToolOutageError:
         last = self.server.log[-1] if isinstance(self.server, Child) and self.server.log else ""
         return ToolOutageError(f"{self.name}: {why or self.why}" + (f" ({last})" if last else "") + ".")
+
+
+def _failed(words: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=words)], is_error=True)
 
 
 def _reason(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import ipaddress
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 from httpx2 import AsyncBaseTransport, AsyncByteStream, AsyncClient, AsyncHTTPTransport, HTTPError, Request, Response, Timeout
@@ -17,6 +18,7 @@ from sanderling.tools.mcp.wire import mended
 NO_REPLY, SESSION_OVER = -32_050, -32_051  # codes of errors that are made here
 _CONNECT_S = 10.0
 _SESSION = "mcp-session-id"
+_PROTOCOL = (400, 404, 405, 409, 422)  # statuses that come with an error of the protocol, in which its client reads
 _SAID = {
     401: "it asks for a token, or for another one: name it with token",
     403: "it does not let us in: look at its token and at its allowed hosts",
@@ -75,10 +77,17 @@ class _Told(AsyncBaseTransport):
         if status < 300 and kind == "text/event-stream":
             return Response(status, headers=response.headers, stream=_Stream(response, self._most))
         body = b"".join([chunk async for chunk in _Stream(response, self._most)])
-        if status >= 400 and not _is_rpc_error(body):
-            if status == 404 and _SESSION in request.headers:
+        if 300 <= status < 400:
+            target = request.url.join(response.headers.get("location", ""))
+            if (target.host, target.port, status in (307, 308)) != (request.url.host, request.url.port, True):
+                return _error(NO_REPLY, f"it sends us on to {target}: use that address, if it is the one you mean")
+        if status >= 400:
+            error, said = _said_of(body)
+            if _SESSION in request.headers and (status == 404 or (status == 400 and "session" in said.lower())):
                 return _error(SESSION_OVER, "its session is over: it was started again, or waited too long")
-            return _error(NO_REPLY, f"it answers {status}: {_SAID.get(status, 'its log may say why')}")
+            if error and status in _PROTOCOL:
+                return _answer(error)
+            return _error(NO_REPLY, f"it answers {status}: {said or _SAID.get(status, 'its log may say why')}")
         if status == 200 and kind != "application/json":
             what = "a web page" if kind == "text/html" else kind or "something without a type"
             return _error(NO_REPLY, f"it answers {what}, which is no MCP: often the address ends in /mcp")
@@ -113,13 +122,22 @@ class _Stream(AsyncByteStream):
         await self._response.aclose()
 
 
-def _is_rpc_error(body: bytes) -> bool:
+def _said_of(body: bytes) -> tuple[dict[str, Any], str]:
+    """The JSON-RPC error of a refusal, if it is one, and its words; our own servers' and others' JSON has words, too."""
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and found.get("jsonrpc") == "2.0" and isinstance(found.get("error"), dict)
+        found = json.loads(body).get("error")
+    except (ValueError, RecursionError, AttributeError):
+        return {}, ""
+    if isinstance(found, str):
+        return {}, " ".join(found.split())[:300]
+    if not isinstance(found, dict) or not isinstance(found.get("code"), int):
+        return {}, ""
+    return found, " ".join(str(found.get("message", "")).split())[:300].rstrip(".")
 
 
 def _error(code: int, sentence: str) -> Response:
-    return Response(502, json={"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": sentence}})
+    return _answer({"code": code, "message": sentence})
+
+
+def _answer(error: dict[str, Any]) -> Response:
+    return Response(502, json={"jsonrpc": "2.0", "id": None, "error": error})

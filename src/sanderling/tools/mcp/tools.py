@@ -144,6 +144,8 @@ def found_in(
     worlds: dict[tuple[str, str], dict[str, types.Tool]] = {}
     tools, known = list[McpTool](), set(taken)
     for tool in allowed(server, names):
+        if tool.execution is not None and tool.execution.task_support == "required":
+            continue  # it is called in another way, which we do not speak
         about = About.of(tool)
         if about.part:
             worlds.setdefault((about.world, about.fingerprint), {})[about.part] = tool
