@@ -45,11 +45,11 @@ def workbook(rows: list[list[str]]) -> bytes:
 
 
 @asynccontextmanager
-async def reading(sandbox: Runners, place: Path) -> AsyncIterator[ReadFileTool]:
+async def reading(sandbox: Runners, place: Path, limits: SandboxLimits = LIMITS) -> AsyncIterator[ReadFileTool]:
     """The tool, with the files of a folder, or one file."""
     files = list(files_below(place))
     sessions = Sessions(sandbox, None, files_of([Question(id="q", text="?", meta={FILES: [str(file) for file in files]})]))
-    yield ReadFileTool(sessions, get_profile("general"), LIMITS)
+    yield ReadFileTool(sessions, get_profile("general"), limits)
     await sessions.close()
     await sandbox.close()
 
@@ -104,7 +104,8 @@ async def test_a_document_that_takes_all_there_is_harms_nothing(make: type, tmp_
         archive.writestr("word/document.xml", "<a>" * 3_000_000)
     (tmp_path / "bomb.docx").write_bytes(bomb.getvalue())
     (tmp_path / "good.txt").write_text("All is well.")
-    async with reading(make(LIMITS.model_copy(update={"memory_mb": 128, "seconds": 2.0})), tmp_path) as tool:
+    limits = LIMITS.model_copy(update={"memory_mb": 128, "seconds": 2.0})
+    async with reading(make(limits), tmp_path, limits) as tool:
         assert (await tool({"path": "bomb.docx"}, HERE)).status in (ToolStatus.NOT_TEXT, ToolStatus.TIMEOUT)
         assert "All is well" in (await tool({"path": "good.txt"}, HERE)).text
 

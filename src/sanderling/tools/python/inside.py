@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import sanderling
-from sanderling.tools.python import runner
+from sanderling.tools.python import start
 
 SCRATCH = "/scratch"
 ENVIRONMENT = {
@@ -22,7 +22,7 @@ ABOUT = (
     "current directory."
 )
 OWN = Path(sanderling.__file__).parent
-RUNNER = Path(runner.__file__)
+START = Path(start.__file__)
 OPTIONS = ("-P", "-s", "-S", "-B")  # nothing of a person's, nothing that packages put into the start
 _INSIDE = Path("/opt/sanderling")  # where folders of a person's are seen, whose names are nobody's business
 _NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "ssl", "ca-certificates")
@@ -71,7 +71,7 @@ def links() -> dict[str, str]:
 
 def command() -> list[str]:
     """The runner, but for whom it becomes."""
-    return [str(interpreter()), *OPTIONS, str(_INSIDE / RUNNER.relative_to(OWN.parent))]
+    return [str(interpreter()), *OPTIONS, str(_INSIDE / START.relative_to(OWN.parent))]
 
 
 def somebody() -> str:

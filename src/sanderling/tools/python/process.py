@@ -90,7 +90,13 @@ class Runners:
         except OSError as error:
             launch.end()
             raise SandboxError(f"{launch.argv[0]} does not start ({error.strerror}).") from error
-        return RunnerBox(process, launch, self._limits, self._guards)
+        box = RunnerBox(process, launch, self._limits, self._guards)
+        try:
+            await box.hear()
+        except BaseException:
+            await box.close()
+            raise
+        return box
 
     async def close(self) -> None:
         if self._starting is not None:
@@ -104,7 +110,7 @@ def bare(limits: SandboxLimits, *, guards: Guards = ALL) -> Runners:
 
     def launch() -> Launch:
         folder = tempfile.mkdtemp(prefix="sanderling-")
-        argv = [str(inside.interpreter()), *inside.OPTIONS, str(inside.RUNNER), ""]
+        argv = [str(inside.interpreter()), *inside.OPTIONS, str(inside.START), ""]
         env, path = {**inside.ENVIRONMENT, "HOME": folder}, list(map(str, inside.packages()))
         end = partial(shutil.rmtree, folder, ignore_errors=True)
         return Launch(argv, env, folder, 0, path, [str(inside.OWN.parent)], end)
@@ -120,8 +126,16 @@ class RunnerBox:
         self._cgroup: Cgroup | None = None
         self._over = False  # whether it was killed for its memory
 
+    async def hear(self) -> None:
+        """Wait for it to be there, and count what it uses from now on. Raises SandboxError."""
+        await self._ask(None, seconds=_START_S)
+        if "limits" in self._guards:
+            self._cgroup = Cgroup.made(self._limits.memory_mb + self._limits.files_mb, self._limits.processes)
+            if self._cgroup is not None:
+                self._cgroup.take(pid for pid, _ in tree(self._process.pid))
+
     async def begin(self, still: Still | None) -> None:
-        """Confine it, and have it wait for work. Raises SandboxError."""
+        """Tell it its limits. Raises SandboxError."""
         limits, mb = self._limits, 2**20
         if "filter" in self._guards and not is_known():
             raise SandboxError(f"there is no filter of system calls for {platform.machine()}.")
@@ -144,10 +158,6 @@ class RunnerBox:
             "output": limits.output_chars, "document": DOCUMENT_BYTES, "cpu": limits.cpu_seconds,
         }  # fmt: skip
         await self._ask(setup, seconds=_START_S)
-        if "limits" in self._guards:
-            self._cgroup = Cgroup.made(limits.memory_mb + limits.files_mb, limits.processes)
-            if self._cgroup is not None:
-                self._cgroup.take(pid for pid, _ in tree(self._process.pid))
 
     async def run(self, code: str, seconds: float) -> Ran:
         asked = {"op": "run", "code": code, "seconds": seconds}
@@ -188,9 +198,9 @@ class RunnerBox:
             raise SandboxError("the sandbox answered nonsense.") from error
 
     async def _ask(
-        self, said: dict[str, Any], data: bytes = b"", *, seconds: float, most: int = 0
+        self, said: dict[str, Any] | None, data: bytes = b"", *, seconds: float, most: int = 0
     ) -> tuple[dict[str, Any], bytes]:
-        """One frame there and one back, within a time; what fails is killed. Raises SandboxError."""
+        """One frame there (or none) and one back, within a time; what fails is killed. Raises SandboxError."""
         watch = asyncio.ensure_future(self._watch())
         try:
             async with asyncio.timeout(seconds):
@@ -204,12 +214,13 @@ class RunnerBox:
         finally:
             watch.cancel()
 
-    async def _exchange(self, said: dict[str, Any], data: bytes, most: int) -> tuple[dict[str, Any], bytes]:
+    async def _exchange(self, said: dict[str, Any] | None, data: bytes, most: int) -> tuple[dict[str, Any], bytes]:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
-        text = json.dumps({**said, "bytes": len(data)}).encode("ascii")
-        stdin.write(struct.pack(">I", len(text)) + text + data)
-        await stdin.drain()
+        if said is not None:
+            text = json.dumps({**said, "bytes": len(data)}).encode("ascii")
+            stdin.write(struct.pack(">I", len(text)) + text + data)
+            await stdin.drain()
         size = struct.unpack(">I", await stdout.readexactly(4))[0]
         if size > 100 * self._limits.output_chars + 2**20:
             raise ValueError("a frame beyond all limits")
