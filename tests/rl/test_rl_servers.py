@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +106,10 @@ def behind(world: Path, *more: str) -> dict[str, object]:
 
 @contextmanager
 def docked(world: Path, directory: Path) -> Iterator[tuple[str, list[int]]]:
-    """A dock of three replicas of a world, one of which is killed again and again; its address, and who was killed."""
+    """A dock of four replicas of a world, killed one after the other; its address, and after how many calls that was."""
     words = json.dumps(["sanderling", "tools", "serve", "--world", str(world)])
     (directory / "dock.toml").write_text(
-        f"port = 0\nstate = '{directory}/state'\n[pools.world]\ncommand = {words}\nreplicas = 2"
+        f"port = 0\nstate = '{directory}/state'\n[pools.world]\ncommand = {words}\nreplicas = 4"
     )
     command = [sys.executable, "-m", "sanderling", "dock", "up", str(directory / "dock.toml")]
     process, over, kills = subprocess.Popen(command, stderr=subprocess.PIPE, text=True), threading.Event(), list[int]()
@@ -120,12 +120,13 @@ def docked(world: Path, directory: Path) -> Iterator[tuple[str, list[int]]]:
         return httpx.get(f"{address}/dock/state", trust_env=False).json()["pools"][0]["replicas"]
 
     def kill() -> None:
-        while not over.wait(0.1):
+        while not over.wait(0.02):
             found = replicas()
             ready = [one["pid"] for one in found if one["state"] == "ready"]
             if len(ready) > 1 and any(one["served"] for one in found):
-                kills.append(ready[len(kills) % len(ready)])
-                os.kill(kills[-1], signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it was killed before, and that is not yet known there
+                    os.kill(ready[-1], signal.SIGKILL)
+                    kills.append(sum(one["served"] for one in found))
 
     killing = threading.Thread(target=kill)
     try:
