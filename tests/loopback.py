@@ -1,10 +1,13 @@
 """Servers on loopback for tests that speak HTTP."""
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -45,3 +48,15 @@ def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def world_served(directory: Path) -> Iterator[str]:
+    """A world's address, which its own command serves."""
+    command = [sys.executable, "-m", "sanderling", "world", "serve", str(directory), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            yield process.stderr.readline().split()[-1]
+        finally:
+            process.terminate()

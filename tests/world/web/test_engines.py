@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from loopback import world_served
 
 from sanderling.core.types import ToolStatus
 from sanderling.world.contract import OutageError, Page, SearchReply
@@ -106,17 +106,6 @@ engines:
 """
 
 
-@pytest.fixture
-def world_served(tmp_path: Path) -> Iterator[str]:
-    text = "The Kent is a river that flows through Kendal to Morecambe Bay."
-    build_world(tmp_path / "w", [Page(url="https://notes.example/kent.md", title="Kent", text=text)], name="w", source="test")
-    command = [sys.executable, "-m", "sanderling", "world", "serve", str(tmp_path / "w"), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        yield process.stderr.readline().split()[-1]
-        process.terminate()
-
-
 def searxng(directory: Path, world: str, formats: str, port: int) -> subprocess.Popen[bytes]:
     """A SearXNG that searches a served world; it answers when this returns."""
     (directory / "settings.yml").write_text(SETTINGS % (formats, port, world))
@@ -135,19 +124,22 @@ def searxng(directory: Path, world: str, formats: str, port: int) -> subprocess.
 
 @pytest.mark.skipif(not CHECKOUT, reason="SANDERLING_SEARXNG names no checkout of SearXNG")
 @pytest.mark.parametrize("formats", ["[html, json]", "[html]"])
-async def test_a_real_searxng_searches_a_world(tmp_path: Path, world_served: str, formats: str, unused_tcp_port: int) -> None:
-    process = searxng(tmp_path, world_served, formats, unused_tcp_port)
-    try:
-        urls = {"searxng": f"http://127.0.0.1:{unused_tcp_port}", "jina": world_served}
-        async with LiveWeb(LiveConfig(urls=urls), {}) as web:
-            if "json" not in formats:
-                with pytest.raises(OutageError, match=r"search\.formats"):
-                    await web.search("river Kendal")
-                return
-            found = await web.search("river Kendal")
-            assert [hit.title for hit in found.hits] == ["Kent"]
-            assert "Morecambe" in (await web.visit(found.hits[0].url)).text
-            assert (await web.search("zebras")).status is ToolStatus.EMPTY
-    finally:
-        process.kill()
-        process.wait()
+async def test_a_real_searxng_searches_a_world(tmp_path: Path, formats: str, unused_tcp_port: int) -> None:
+    text = "The Kent is a river that flows through Kendal to Morecambe Bay."
+    build_world(tmp_path / "w", [Page(url="https://notes.example/kent.md", title="Kent", text=text)], name="w", source="test")
+    with world_served(tmp_path / "w") as world:
+        process = searxng(tmp_path, world, formats, unused_tcp_port)
+        try:
+            urls = {"searxng": f"http://127.0.0.1:{unused_tcp_port}", "jina": world}
+            async with LiveWeb(LiveConfig(urls=urls), {}) as web:
+                if "json" not in formats:
+                    with pytest.raises(OutageError, match=r"search\.formats"):
+                        await web.search("river Kendal")
+                    return
+                found = await web.search("river Kendal")
+                assert [hit.title for hit in found.hits] == ["Kent"]
+                assert "Morecambe" in (await web.visit(found.hits[0].url)).text
+                assert (await web.search("zebras")).status is ToolStatus.EMPTY
+        finally:
+            process.kill()
+            process.wait()

@@ -31,36 +31,40 @@ class WebCache:
         with or_cannot(f"keep pages in {path}", "name another file with --set agent.live.cache"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)  # pages of allowed hosts may be private
-        self._replies, self._is_full = Table(Database(path), "reply"), False
+        self._replies, self._is_broken = Table(Database(path), "reply"), False
 
     def get(self, kind: type[Reply], asked: str, age_h: float, as_of: datetime.date | None = None) -> Reply | None:
         """The newest that was said in the last hours; ``as_of``: or else the newest that was there on that day."""
-        said = list(self._replies.items(_key(kind, asked)))
         now, end = time.time(), None if as_of is None else _end_of(as_of)
-        before = [key for key, (first, _) in said if end is not None and first <= end]
-        young = [key for key, (_, last) in said if 0 <= now - last <= age_h * 3600 and age_h]
-        found = (before if end is not None and end < now else young) or young
-        if not found:
+        try:
+            said = list(self._replies.items(_key(kind, asked)))
+            before = [key for key, (first, _, _) in said if end is not None and first <= end]
+            young = [key for key, (_, last, _) in said if 0 <= now - last <= age_h * 3600 and age_h]
+            found = (before if end is not None and end < now else young) or young
+            blob = self._replies.blob(found[-1]) if found else None
+            return None if blob is None else _AS_JSON[kind].validate_json(blob)
+        except (UserError, ValueError) as error:  # the disk, or what another version kept
+            self._warn(error)
             return None
-        blob = self._replies.blob(found[-1])
-        return None if blob is None else _AS_JSON[kind].validate_json(blob)
 
     def put(self, asked: str, reply: SearchReply | VisitReply) -> None:
-        """Keep a reply; where the disk does not take it, that is told once."""
+        """Keep a reply, where the disk takes it."""
         blob, now = _AS_JSON[type(reply)].dump_json(reply), time.time()
-        prefix = _key(type(reply), asked)
-        key = f"{prefix}{hashlib.sha256(blob).hexdigest()[:16]}"
+        prefix, digest = _key(type(reply), asked), hashlib.sha256(blob).hexdigest()
         try:
-            said = dict(self._replies.items(prefix))
-            if said and next(reversed(said)) == key:
-                self._replies.put(key, [said[key][0], now], durable=False)
-            else:  # said before, and something else since: it is the newest again
-                self._replies.remove(key)
-                self._replies.put(key, [now, now], blob=blob, durable=False)
+            said = list(self._replies.items(prefix))
+            if said and said[-1][1][2] == digest:
+                self._replies.put(said[-1][0], [said[-1][1][0], now, digest], durable=False)
+            else:
+                self._replies.put(f"{prefix}{now}", [now, now, digest], blob=blob, durable=False)
         except UserError as error:
-            if not self._is_full:
-                warnings.warn(f"What the web says is not kept: {error}", stacklevel=2)
-            self._is_full = True
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        """Research goes on without; that is told once."""
+        if not self._is_broken:
+            warnings.warn(f"What the web says is not kept: {error}", stacklevel=3)
+        self._is_broken = True
 
 
 def _key(kind: type, asked: str) -> str:

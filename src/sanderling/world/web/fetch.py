@@ -16,9 +16,9 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.contract import OutageError, VisitReply
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.manners import AGENT, MOST_ROBOTS, Manners
-from sanderling.world.web.public import NotAllowedError, Pinned, Resolve, UnknownHostError
+from sanderling.world.web.public import NotAllowedError, Resolve, UnknownHostError, checked_transport
 from sanderling.world.web.reading import LIMITS, Workers, unpacked
-from sanderling.world.web.service import BROKEN_IN_A_ROW, LONGEST_PAUSE_S, STATUS, seconds_of
+from sanderling.world.web.service import BROKEN_IN_A_ROW, STATUS, seconds_of
 
 HEADERS = {
     "User-Agent": f"Mozilla/5.0 (compatible; {AGENT}/0.1)",
@@ -27,6 +27,7 @@ HEADERS = {
     "Accept-Language": "en,*;q=0.5",
 }
 _MOST_REDIRECTS = 10
+_LONGEST_WAIT_S = 10.0  # for a busy site, amid a visit
 _NO_TEXT = re.compile(r"\s*(?:image|audio|video|font|model|multipart)/", re.IGNORECASE)
 
 
@@ -43,11 +44,10 @@ class Got:
 class Direct:
     """Reads pages from here."""
 
-    def __init__(self, config: LiveConfig, allowed: Collection[str], resolve: Resolve) -> None:
+    def __init__(self, config: LiveConfig, allowed: Collection[str], resolve: Resolve, workers: Workers) -> None:
         """``allowed``: hosts that may be private. Raises UserError without what reads robots.txt."""
-        self._config, self._transport = config, Pinned(allowed, resolve)
-        self.manners = Manners(config, allowed, self._robots)
-        self.workers = Workers()
+        self._config, self._transport, self._workers = config, checked_transport(allowed, resolve), workers
+        self.manners = Manners(config, allowed, self._robots, workers)
         self._cut_off = 0  # failures in a row that look as if there were no network
 
     async def __call__(self, url: str) -> VisitReply:
@@ -77,9 +77,9 @@ class Direct:
                 raise NotAllowedError(where)
             got = await self._got(client, where)
             while got.status in (429, 503) and (left := left - 1) and "retry-after" in got.headers:
-                pause_s = seconds_of(got.headers, LONGEST_PAUSE_S)
+                pause_s = seconds_of(got.headers, self._config.pause_s)
                 self.manners.busy(where, pause_s)
-                if pause_s > LONGEST_PAUSE_S:
+                if pause_s > _LONGEST_WAIT_S:
                     return VisitReply(url, "", "", ToolStatus.RATE_LIMITED)
                 await asyncio.sleep(pause_s)
                 got = await self._got(client, where)
@@ -95,24 +95,31 @@ class Direct:
 
     async def page(self, got: Got) -> tuple[VisitReply, str]:
         """The page of a reply, and where it sends its readers on."""
-        if got.body is None:
-            return VisitReply(got.url, "", "", ToolStatus.NOT_TEXT), ""
-        encoding = got.headers.get("content-encoding", "").strip().lower()
-        return await self.workers.read(got.url, _type(got.headers), encoding, got.body)
+        found = None
+        if got.body is not None:
+            encoding = got.headers.get("content-encoding", "").strip().lower()
+            found = await self._workers.ask("reply", got.url, _type(got.headers), encoding, raw=got.body)
+        status = ToolStatus.NOT_TEXT if found is None else ToolStatus(found["status"])
+        if found is None or status is not ToolStatus.OK:
+            return VisitReply(got.url, "", "", status), ""
+        text, onward = found["text"], found.get("onward", "")
+        return VisitReply(got.url, found.get("title", ""), text, date=found.get("date", "")), onward
 
     async def _got(self, client: httpx.AsyncClient, url: str, most: int = LIMITS.document_bytes, *, cut: bool = False) -> Got:
         """One reply; ``cut``: of more than ``most`` bytes, so many are enough."""
         async with client.stream("GET", url) as reply:
-            body = bytearray()
+            body, size = list[bytes](), 0
             if not 200 <= reply.status_code < 300:
                 return Got(url, reply.status_code, reply.headers, b"")
             if _NO_TEXT.match(_type(reply.headers)):
                 return Got(url, reply.status_code, reply.headers, None)
             async for chunk in reply.aiter_raw():
-                body += chunk
-                if len(body) > most:
-                    return Got(url, reply.status_code, reply.headers, bytes(body[:most]) if cut else None)
-        return Got(url, reply.status_code, reply.headers, bytes(body))
+                body.append(chunk)
+                size += len(chunk)
+                await asyncio.sleep(0)  # thousands of small ones may have come at once
+                if size > most:
+                    return Got(url, reply.status_code, reply.headers, b"".join(body)[:most] if cut else None)
+        return Got(url, reply.status_code, reply.headers, b"".join(body))
 
     async def _robots(self, url: str) -> tuple[int, bytes]:
         """A robots.txt, after redirections."""
@@ -126,7 +133,6 @@ class Direct:
         return 404, b""
 
     async def aclose(self) -> None:
-        await self.workers.aclose()
         await self._transport.aclose()
 
 

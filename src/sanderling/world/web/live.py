@@ -23,17 +23,19 @@ from sanderling.core.plugins import resolve
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_url, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchReply, VisitReply, World, missing
-from sanderling.world.passages import read_page
+from sanderling.world.passages import Extract, read_page
 from sanderling.world.web import public
 from sanderling.world.web.cache import WebCache
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.engines import ENGINES, Asking, Engine, Request, text_of
+from sanderling.world.web.reading import Workers
 from sanderling.world.web.service import STATUS, Service
 from sanderling.world.web.walls import LONGEST_PAGE, clipped, wall
 
 LIVE_WEB = "live web"  # what a record says instead of a world's name
 READERS = ("direct", "jina")
 JINA_URL, JINA_KEY = "https://r.jina.ai", "JINA_API_KEY"
+_SHORT = 2_000  # characters of a page that are read here and now
 _REST_S = 60.0  # for which a service is left alone after an outage, where another one is there
 _WARNED = re.compile(r"returned error (\d{3})")
 _ANOTHER = frozenset(
@@ -84,7 +86,8 @@ class LiveWeb(World):
         self._config, self._as_of, self._charge, self._look_up = config, as_of, charge, look_up
         self._allowed = {public.host_of(f"//{host}") for host in config.allowed_hosts}
         self._calls, self._cost = 0, 0.0
-        self._closing: list[Callable[[], Awaitable[None]]] = []
+        self._workers = Workers()
+        self._closing: list[Callable[[], Awaitable[None]]] = [self._workers.aclose]
         unknown = {*config.urls, *config.prices, *config.per_minute} - {*ENGINES, *READERS, *config.engines, *config.readers}
         if unknown:
             raise UserError(f"There is no service {min(unknown)!r} on the web: choose of {', '.join((*ENGINES, *READERS))}.")
@@ -124,7 +127,14 @@ class LiveWeb(World):
                 occasion.fetched[asked] = page
         if page.status is not ToolStatus.OK:
             return replace(page, url=asked)
-        found = await asyncio.to_thread(read_page, page.text, goal, asked_part(url), max_words)
+        part = asked_part(url)
+        if len(page.text) <= _SHORT:
+            found = read_page(page.text, goal, part, max_words)
+        else:
+            told = await self._workers.ask("shown", goal, part, max_words, raw=page.text.encode())
+            if told is None:
+                return VisitReply(asked, "", "", ToolStatus.NOT_TEXT)
+            found = Extract(**told)
         status = ToolStatus.OK if found.part <= found.parts else ToolStatus.NOT_FOUND
         return replace(page, url=asked, text=found.text, status=status, part=found.part, parts=found.parts, moved=page.url)
 
@@ -240,7 +250,7 @@ class LiveWeb(World):
             raise UserError(f"{name} is no page reader: give an async function of an address, after world/web/live.py.")
         from sanderling.world.web.fetch import Direct
 
-        direct = Direct(self._config, self._allowed, self._look_up)
+        direct = Direct(self._config, self._allowed, self._look_up, self._workers)
         self._closing.append(direct.aclose)
         return _Asked(name, name, direct)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,6 +17,7 @@ import httpx
 from sanderling.core.errors import UserError
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.public import host_of
+from sanderling.world.web.reading import Workers
 from sanderling.world.web.service import LONGEST_PAUSE_S
 
 AGENT = "sanderling"
@@ -35,20 +36,22 @@ class _Host:
 class Manners:
     """What is known of hosts: their rules, and when they may be asked again."""
 
-    def __init__(self, config: LiveConfig, own: Collection[str], get: Callable[[str], Awaitable[tuple[int, bytes]]]) -> None:
+    def __init__(
+        self,
+        config: LiveConfig,
+        own: Collection[str],
+        get: Callable[[str], Awaitable[tuple[int, bytes]]],
+        workers: Workers,
+    ) -> None:
         """``own``: hosts that are one's own, and are asked without pauses; ``get``: status and text of a robots.txt."""
-        self._config, self._own, self._get = config, own, get
+        self._config, self._own, self._get, self._workers = config, own, get, workers
         self._hosts: dict[str, _Host] = {}
-        self._rules: dict[str, tuple[float, Any]] = {}
-        if config.robots:
-            try:
-                import protego
-            except ModuleNotFoundError as error:
-                raise UserError(
-                    "Reading pages from here needs protego, which reads robots.txt: run pip install '.[web]' in sanderling's "
-                    "own folder, or name another reader with --set agent.live.readers=jina."
-                ) from error
-            self._parse = protego.Protego.parse
+        self._rules: dict[str, tuple[float, bytes | bool]] = {}
+        if config.robots and find_spec("protego") is None:
+            raise UserError(
+                "Reading pages from here needs protego, which reads robots.txt: run pip install '.[web]' in sanderling's own "
+                "folder, or name another reader with --set agent.live.readers=jina."
+            )
 
     @asynccontextmanager
     async def turn(self, url: str) -> AsyncIterator[None]:
@@ -73,23 +76,24 @@ class Manners:
             return True
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        read_at, rules = self._rules.get(origin, (-_ANEW_S, None))
+        read_at, rules = self._rules.get(origin, (-_ANEW_S, True))
         if time.monotonic() - read_at > _ANEW_S:
             rules = await self._read(f"{origin}/robots.txt")
             self._rules[origin] = time.monotonic(), rules
         if isinstance(rules, bool):
             return rules
-        if pause := rules.crawl_delay(AGENT):
+        found = await self._workers.ask("rules", url, AGENT, raw=rules)
+        if found is None:  # rules that cannot be worked out
+            return False
+        if found["delay_s"] > 0:
             host = self._hosts.setdefault(host_of(url), _Host())
-            host.delay_s = max(host.delay_s, min(float(pause), LONGEST_PAUSE_S))
-        return rules.can_fetch(url, AGENT)
+            host.delay_s = max(host.delay_s, min(found["delay_s"], LONGEST_PAUSE_S))
+        return found["allowed"]
 
-    async def _read(self, url: str) -> Any:
+    async def _read(self, url: str) -> bytes | bool:
         """The rules, or whether everything is allowed. A host that cannot be reached gives no page either."""
         try:
             status, text = await self._get(url)
         except httpx.HTTPError:
             return True
-        if status >= 500:
-            return False
-        return await asyncio.to_thread(self._parse, text.decode("utf-8", "replace")) if status == 200 else True
+        return text if status == 200 else status < 500

@@ -2,8 +2,8 @@
 
 A host is read as browsers read it, so that no spelling hides one: numbers in decimal, octal and hexadecimal, full-width digits,
 escapes, IPv4 within IPv6. A name is looked up, and all addresses that it has must be public. What is fetched from here goes to
-the very addresses that were checked (`Pinned`). A service on another machine looks a name up for itself, and may be given other
-addresses; of its redirections, the one at which they ended is checked.
+the very addresses that were checked (`Checked`). A service on another machine looks a name up for itself, and may be given
+other addresses; of its redirections, the one at which they ended is checked.
 """
 
 import asyncio
@@ -13,8 +13,10 @@ import socket
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import httpcore
 import httpx
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -27,6 +29,8 @@ _PRIVATE_NAMES = ("localhost", "local", "internal", "home.arpa")
 _NOBODYS = ("example", "invalid")  # names that no resolver knows (RFC 6761)
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f<>^|/?#@]")  # in a host; some readers stop at them
 _LOOKUP_S = 10.0
+_LAST_PORT = 65_535
+_AT_ONCE = 2_048  # bytes of a connection
 _MOST_TRIED = 3  # addresses of one name
 
 
@@ -108,30 +112,53 @@ async def looked_up(host: str, allowed: Collection[str] = (), resolve: Resolve =
     return found
 
 
-class Pinned(httpx.AsyncBaseTransport):
-    """Requests that go to the addresses which were checked, while certificates and ``Host`` stay those of the name.
+class Checked(httpcore.AsyncNetworkBackend):
+    """Connections to the very addresses that were checked, whenever one is opened: after redirections, too.
 
-    Each redirection is a request of its own, and checked again. Connections are not kept: two names may share an address.
+    They give a little at a time: a site may pack thousands of empty chunks or interim replies into what is read at once, and
+    all of them would be parsed before anybody else has a turn.
     """
 
     def __init__(self, allowed: Collection[str], resolve: Resolve = resolve) -> None:
         self._allowed, self._resolve = allowed, resolve
-        self._inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
+        self._inner: Any = httpcore.AnyIOBackend()
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises NotAllowedError, UnknownHostError, and what httpx raises."""
-        found = await looked_up(host_of(str(request.url)), self._allowed, self._resolve)
-        failed = httpx.ConnectError("it has no address", request=request)
-        for address in found[:_MOST_TRIED]:
-            url = request.url.copy_with(host=address)
-            extensions = request.extensions | {"sni_hostname": request.url.raw_host.decode("ascii")}
+    async def connect_tcp(self, host: str, port: int, *how: Any, **more: Any) -> httpcore.AsyncNetworkStream:
+        """Raises NotAllowedError, UnknownHostError, and what httpcore raises."""
+        if port > _LAST_PORT:
+            raise NotAllowedError(f"{host}:{port}")
+        failed: Exception = httpcore.ConnectError(f"{host} has no address")
+        for address in (await looked_up(host_of(f"//{_bracketed(host)}"), self._allowed, self._resolve))[:_MOST_TRIED]:
             try:
-                return await self._inner.handle_async_request(
-                    httpx.Request(request.method, url, headers=request.headers, stream=request.stream, extensions=extensions)
-                )
-            except httpx.ConnectError as error:
+                return _LittleByLittle(await self._inner.connect_tcp(address, port, *how, **more))
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+
+class _LittleByLittle(httpcore.AsyncNetworkStream):
+    def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
+        self._inner = inner
+        self.write, self.aclose, self.get_extra_info = inner.write, inner.aclose, inner.get_extra_info
+
+    async def read(self, max_bytes: int, *how: Any, **more: Any) -> bytes:
+        return await self._inner.read(min(max_bytes, _AT_ONCE), *how, **more)
+
+    async def start_tls(self, *how: Any, **more: Any) -> httpcore.AsyncNetworkStream:
+        return _LittleByLittle(await self._inner.start_tls(*how, **more))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def checked_transport(allowed: Collection[str], resolve: Resolve = resolve) -> httpx.AsyncHTTPTransport:
+    """A transport of httpx whose connections are `Checked`."""
+    transport = httpx.AsyncHTTPTransport()
+    transport._pool = httpcore.AsyncConnectionPool(
+        ssl_context=httpx.create_ssl_context(),
+        max_connections=100,
+        keepalive_expiry=15.0,
+        network_backend=Checked(allowed, resolve),
+    )
+    return transport

@@ -1,8 +1,8 @@
-"""What a site answered as a page, read in a process of its own: hostile bytes cost neither the event loop nor this process.
+"""What is worked out of what the web says, in processes of its own: hostile bytes cost neither the event loop nor this process.
 
-A worker reads one document after another, within a limit of time and memory for each, with no secret in its environment; what
-ends it is NOT_TEXT, and the next document has a new one. Its answer is plain text, not objects. The same extraction as worlds
-have (`documents.read_document`).
+A worker does one thing after another (`TASKS`), within a limit of time and memory for each, with no secret in its environment;
+what ends it has no result, and the next has a new worker. Its answers are plain text, not objects. Pages are read as those of
+worlds are (`documents.read_document`).
 """
 
 import asyncio
@@ -14,18 +14,20 @@ import signal
 import sys
 import zlib
 from contextlib import suppress
+from functools import lru_cache
 from html import unescape
 from typing import Any, BinaryIO
 from urllib.parse import urljoin, urlsplit
 
 from sanderling.core.types import ToolStatus
-from sanderling.world.contract import VisitReply
+from sanderling.world.passages import read_page
 from sanderling.world.sources.base import Limits, Reason
 from sanderling.world.sources.documents import ENDINGS, MIME_KINDS, Kind, read_document
 from sanderling.world.web.walls import clipped, wall
 
 LIMITS = Limits()
 _LONGEST_TITLE = 1_000
+_PIECE = 1 << 16
 _SECONDS = 20  # for one document
 _MEMORY = 3 << 30  # bytes of address space
 _OFFICE = re.compile(r"application/(?:vnd\.(?:openxmlformats-officedocument|oasis\.opendocument|ms-)|msword)")
@@ -103,33 +105,52 @@ def _recoded(data: bytes, charset: str) -> bytes:
         return data
 
 
+def shown(goal: str, part: int, max_words: int, raw: bytes) -> dict[str, Any]:
+    """What is shown of a page's text."""
+    found = read_page(raw.decode(), goal, part, max_words)
+    return {"text": found.text, "part": found.part, "parts": found.parts}
+
+
+def ruled(url: str, agent: str, raw: bytes) -> dict[str, Any]:
+    """What a robots.txt says: whether an address may be read, and the seconds it wants between two."""
+    rules = _rules(raw)
+    return {"allowed": rules.can_fetch(url, agent), "delay_s": float(rules.crawl_delay(agent) or 0)}
+
+
+@lru_cache(maxsize=256)
+def _rules(raw: bytes) -> Any:
+    from protego import Protego
+
+    return Protego.parse(raw.decode("utf-8-sig", "replace"))
+
+
+TASKS = {"reply": read_reply, "shown": shown, "rules": ruled}
+
+
 # -- the worker and whoever feeds it ---------------------------------------------------------------------------------------
 
 
 class Workers:
-    """A few processes that read documents: ``await workers.read(url, content_type, encoding, raw)``."""
+    """A few processes: ``await workers.ask("shown", goal, part, max_words, raw=text.encode())``."""
 
     def __init__(self, most: int = 2) -> None:
         self._free = asyncio.Semaphore(most)
         self._idle: list[asyncio.subprocess.Process] = []
 
-    async def read(self, url: str, content_type: str, encoding: str, raw: bytes) -> tuple[VisitReply, str]:
-        """The page, and where it sends its readers on."""
-        asked = json.dumps([url, content_type, encoding, len(raw)]).encode() + b"\n"
+    async def ask(self, task: str, *told: Any, raw: bytes) -> dict[str, Any] | None:
+        """The result of one of the `TASKS`; None: it took too long or too much, or ended the worker."""
+        asked = json.dumps([task, len(raw), *told]).encode() + b"\n"
         async with self._free:
             process = self._idle.pop() if self._idle else await self._begun()
             try:
                 found = await self._asked(process, asked, raw)
             except BaseException as error:
                 await _end(process)
-                if not isinstance(error, OSError | asyncio.IncompleteReadError | ValueError):
-                    raise
-                return VisitReply(url, "", "", ToolStatus.NOT_TEXT), ""  # it took too long or too much, or ended the worker
+                if isinstance(error, OSError | asyncio.IncompleteReadError | ValueError):
+                    return None
+                raise
             self._idle.append(process)
-        status, text = ToolStatus(found["status"]), found.get("text", "")
-        if status is not ToolStatus.OK:
-            return VisitReply(url, "", "", status), ""
-        return VisitReply(url, found.get("title", ""), text, date=found.get("date", "")), found.get("onward", "")
+            return found
 
     async def _begun(self) -> asyncio.subprocess.Process:
         pipe, nobody = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
@@ -140,10 +161,9 @@ class Workers:
     async def _asked(self, process: asyncio.subprocess.Process, asked: bytes, raw: bytes) -> dict[str, Any]:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(asked)
-        for start in range(0, len(raw), 1 << 16):  # in pieces: a pipe that takes all at once copies what it could not take
-            process.stdin.write(raw[start : start + (1 << 16)])
+        for start in range(0, len(raw), _PIECE):  # a pipe that is given all at once copies what it could not take
+            process.stdin.write(raw[start : start + _PIECE])
             await process.stdin.drain()
-        await process.stdin.drain()
         head = json.loads(await process.stdout.readline() or b"null")
         if not isinstance(head, dict):
             raise ValueError("no answer")
@@ -157,16 +177,17 @@ class Workers:
 async def _end(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
-    await process.wait()
+    await process.communicate()  # takes what it still said: it would be waited for in vain before
 
 
 def work(given: BinaryIO, told: BinaryIO) -> None:
-    """Read documents until there are no more. The alarm ends the process wherever it is, also when nobody waits any longer."""
+    """Do what is asked until there is no more. The alarm ends the process wherever it is, also when nobody waits any longer."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     while line := given.readline():
-        url, content_type, encoding, size = json.loads(line)
+        task, size, *options = json.loads(line)
+        raw = given.read(size)
         signal.alarm(_SECONDS)
-        found = read_reply(url, content_type, encoding, given.read(size))
+        found = TASKS[task](*options, raw)
         signal.alarm(0)
         text = found.pop("text", "").encode("utf-8", "replace")
         told.write(json.dumps(found | {"bytes": len(text)}).encode() + b"\n" + text)
