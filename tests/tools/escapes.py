@@ -112,7 +112,7 @@ ATTEMPTS = {
     "read the memory of a process": Attempt(
         "a, b = ctypes.create_string_buffer(b'x' * 8), ctypes.create_string_buffer(8)\n"
         "to, of = struct.pack('2P', ctypes.addressof(b), 8), struct.pack('2P', ctypes.addressof(a), 8)\n"
-        "call(310, os.getpid(), to, 1, of, 1, 0) == 8", "filter"
+        "call(310, os.getpid(), to, 1, of, 1, 0) == 8", "filter", root=True
     ),
     "take a descriptor of the supervisor": Attempt("call(438, os.pidfd_open(os.getppid()), 0, 0) >= 0", root=True),
     "compare oneself with a process": Attempt("call(312, os.getpid(), os.getpid(), 0, 0, 1) >= 0", "filter"),

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def _plain() -> Runners:
 
     def launch() -> Launch:
         found = guarded._launch()
-        return Launch(found.argv, {**found.env, **os.environ}, found.scratch, found.above, found.path, found.reader, found.end)
+        return replace(found, env={**found.env, **os.environ})
 
     return Runners("plain", "", WIDE, launch, warm=0, guards=frozenset())
 

@@ -49,9 +49,11 @@ async def reading(sandbox: Runners, place: Path, limits: SandboxLimits = LIMITS)
     """The tool, with the files of a folder, or one file."""
     files = list(files_below(place))
     sessions = Sessions(sandbox, None, files_of([Question(id="q", text="?", meta={FILES: [str(file) for file in files]})]))
-    yield ReadFileTool(sessions, get_profile("general"), limits)
-    await sessions.close()
-    await sandbox.close()
+    try:
+        yield ReadFileTool(sessions, get_profile("general"), limits)
+    finally:
+        await sessions.close()
+        await sandbox.close()
 
 
 @pytest.mark.parametrize("make", SANDBOXES)

@@ -31,6 +31,7 @@ class Cgroup:
             group = cls([folder], folder / "memory.events")
         try:
             for folder in group._folders:
+                _sweep(folder.parent)
                 folder.mkdir()
             for file, value in settings.items():
                 if not file.exists():
@@ -72,3 +73,11 @@ class Cgroup:
                     break
                 except OSError:
                     await asyncio.sleep(0.01)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the groups of processes that were killed before they could."""
+    for folder in parent.glob("sanderling-*-*"):
+        with contextlib.suppress(OSError, ValueError):
+            if not Path("/proc", str(int(folder.name.split("-")[1]))).exists():
+                folder.rmdir()  # which fails where anything is in it

@@ -15,6 +15,7 @@ from sanderling.tools.python.limits import SandboxLimits
 from sanderling.tools.python.process import Launch, Runners
 
 RUNTIMES = ("runc", "crun", "runsc")
+_ALSO = {"crun": ["--cgroup-manager", "disabled"], "runsc": ["--network", "none", "--ignore-cgroups", "--platform", "ptrace"]}
 _MASKED = (
     "/proc/sys",
     "/proc/kcore",
@@ -49,7 +50,7 @@ def oci(limits: SandboxLimits, runtime: str, *, warm: int = 1) -> Runners:
             (root / link[1:]).symlink_to(target)
         (folder / "config.json").write_text(json.dumps(bundle(limits, inside.somebody())), encoding="utf-8")
         own = [runtime, "--root", str(folder / "state")]
-        own += ["--cgroup-manager", "disabled"] if Path(runtime).name == "crun" else []  # ours is its group
+        own += _ALSO.get(Path(runtime).name, [])
 
         def end() -> None:
             subprocess.run([*own, "delete", "--force", name], capture_output=True, check=False, timeout=30)
@@ -57,7 +58,9 @@ def oci(limits: SandboxLimits, runtime: str, *, warm: int = 1) -> Runners:
 
         path = inside.packages_inside()
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
-        return Launch([*own, "run", "--bundle", str(folder), name], env, path=path, reader=inside.READER_INSIDE, end=end)
+        threads = 256 if Path(runtime).name == "runsc" else 0  # it is a kernel of its own
+        command = [*own, "run", "--bundle", str(folder), name]
+        return Launch(command, env, path=path, reader=inside.READER_INSIDE, threads=threads, end=end)
 
     return Runners(Path(runtime).name, inside.ABOUT, limits, launch, warm=warm)
 

@@ -46,6 +46,7 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict[str, str])  # of the program that makes the sandbox
     scratch: str = inside.SCRATCH
     above: int = 1  # processes above the runner, from the one that is started
+    threads: int = 0  # that what makes the sandbox needs beside it
     path: Sequence[str] = ()
     reader: Sequence[str] = ()
     end: Callable[[], None] = lambda: None  # after the process has ended
@@ -113,7 +114,7 @@ def bare(limits: SandboxLimits, *, guards: Guards = ALL) -> Runners:
         argv = [str(inside.interpreter()), *inside.OPTIONS, str(inside.START), ""]
         env, path = {**inside.ENVIRONMENT, "HOME": folder}, list(map(str, inside.packages()))
         end = partial(shutil.rmtree, folder, ignore_errors=True)
-        return Launch(argv, env, folder, 0, path, [str(inside.OWN.parent)], end)
+        return Launch(argv, env, folder, above=0, path=path, reader=[str(inside.OWN.parent)], end=end)
 
     return Runners("bare", "", limits, launch, warm=0, guards=guards)
 
@@ -130,7 +131,9 @@ class RunnerBox:
         """Wait for it to be there, and count what it uses from now on. Raises SandboxError."""
         await self._ask(None, seconds=_START_S)
         if "limits" in self._guards:
-            self._cgroup = Cgroup.made(self._limits.memory_mb + self._limits.files_mb, self._limits.processes)
+            self._cgroup = Cgroup.made(
+                self._limits.memory_mb + self._limits.files_mb, self._limits.processes + self._launch.threads
+            )
             if self._cgroup is not None:
                 self._cgroup.take(pid for pid, _ in tree(self._process.pid))
 
