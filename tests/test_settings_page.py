@@ -30,6 +30,7 @@ from sanderling.policy.budget import BudgetConfig
 from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import RlConfig, RlRecipe
 from sanderling.rl.losses import PolicyLoss
+from sanderling.serve.dock.config import DockConfig, PoolConfig
 from sanderling.serve.limits import ServerSettings
 from sanderling.serve.tools import ToolServerConfig
 from sanderling.synth.facts import FactsConfig
@@ -46,7 +47,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 SECTIONS: dict[str, type[BaseModel]] = {
     "place": PlaceConfig, "agent": AgentConfig, "judge": JudgeConfig, "budget": BudgetConfig, "ask": AskConfig,
     "world build, world add": Limits, "world embed": DenseSettings, "world serve": ServerSettings,
-    "tools serve": ToolServerConfig, "data run": DataConfig,
+    "tools serve": ToolServerConfig, "dock up": DockConfig, "pools": PoolConfig, "data run": DataConfig,
     "data judge": JudgingConfig, "data generate": GenerateConfig, "synth graph": GraphSettings, "pages": PagesConfig,
     "synth graph with a model": ReadingConfig, "synth facts": FactsConfig, "synth grow": GrowthConfig,
     "synth difficulty": DifficultyConfig, "trainer": TrainerConfig, "supervised": SupervisedConfig,

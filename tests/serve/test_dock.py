@@ -1,6 +1,7 @@
 """A dock of tool servers over its own address: what clients get, and what becomes of calls when replicas do not do well."""
 
 import asyncio
+import importlib.util
 import json
 import os
 import sys
@@ -33,6 +34,7 @@ from sanderling.tools.python.bubblewrap import find_bwrap
 
 ROOT = Path(__file__).parent.parent.parent
 ODD = ROOT / "tests" / "odd_server.py"
+AGENTCPM = Path(os.environ.get("SANDERLING_AGENTCPM") or "no checkout")
 
 
 def pool(how: str = "good", *more: object, **settings: Any) -> dict[str, Any]:
@@ -98,6 +100,10 @@ async def test_every_kind_of_client_lists_and_calls_the_same_tools(tmp_path: Pat
         assert (await served.call("one.echo", {"text": '{"a": 1}'})).json() == {"content": {"a": 1}}
         assert (await served.call("one.echo", {"text": "fail"})).json() == {"content": "fail", "is_error": True}
         assert (await served.call("sleep", {"seconds": 0})).json() == {"content": "slept"}
+        asked = {"id": "c1", "type": "function", "function": {"name": "two.echo", "arguments": '{"text": "hi"}'}}
+        said = {"role": "tool", "tool_call_id": "c1", "content": "hi"}
+        assert (await served.post("/call_tool", asked)).json() == said
+        assert (await served.post("/call_tool", {"function": {}})).status_code == 400
         for mode in ("auto", "legacy"):
             async with Client(f"{served.url}/mcp", mode=mode) as client:
                 assert [tool.name for tool in (await client.list_tools()).tools] == listed
@@ -112,6 +118,21 @@ async def test_every_kind_of_client_lists_and_calls_the_same_tools(tmp_path: Pat
         with pytest.raises(ToolOutageError, match=r"exit status 7 \(asked to die\)"):
             await tools[-2]({}, ToolContext())
         await connection.close()
+
+
+@pytest.mark.skipif(not AGENTCPM.is_dir(), reason="SANDERLING_AGENTCPM names no checkout of AgentCPM-Explore")
+async def test_agentdock_s_own_client_works_by_another_address(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("mcp_manager", AGENTCPM / "src" / "mcp_manager.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    async with up(dock_of(tmp_path, {"p": pool()})) as served:
+        manager = module.MCPManager(f"{served.url}/mcpapi")
+        assert await manager.initialize()
+        assert await manager.list_servers() == ["p"]
+        assert [tool["function"]["name"] for tool in await manager.get_server_tools("p")][:2] == ["echo", "count"]
+        assert await manager.call_tool("p.echo", {"text": "hi"}) == {"content": "hi", "status": "success"}
+        assert (await manager.call_tool("p.nothing", {}))["status"] == "error"
 
 
 async def test_progress_of_a_long_call_comes_through(tmp_path: Path) -> None:

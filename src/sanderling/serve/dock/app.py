@@ -6,7 +6,7 @@ status for clients of ours, on the plain routes an HTTP status. Tools' own error
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import mcp_types as types
@@ -67,6 +67,7 @@ def dock_app(dock: Dock, settings: ServerSettings) -> ASGIApp:
         Route("/list_tools", _tools(dock, bare=True)),
         Route("/mcpapi/server/{pool}/tools", _server_tools(dock)),
         Route("/mcpapi/tool/{name}", _call(dock), methods=["POST"]),
+        Route("/call_tool", _call_as_message(dock), methods=["POST"]),
         Route("/metrics", _metrics(dock)),
         Route("/", _page(dock)),
         Route("/dock/state", _state(dock)),
@@ -190,19 +191,42 @@ def _server_tools(dock: Dock) -> Any:
     return tools
 
 
+async def _object(request: Request) -> dict[str, Any]:
+    """The request's JSON object. Raises RefusalError."""
+    with suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(await request.body() or b"{}"), dict):
+            return found
+    raise RefusalError(400, "The body is no JSON object: send the tool's arguments as one.")
+
+
+async def _content(dock: Dock, request: Request, name: str, arguments: dict[str, Any]) -> tuple[Any, bool]:
+    """What a call gave, as AgentDock has it: one text alone, or a list of parts; and whether the tool calls it an error."""
+    result = await dock.call(name, arguments, {}, _client(request), session=request.headers.get(SESSION, ""))
+    parts = [_part(block) for block in result.content]
+    alone = len(parts) == 1 and parts[0]["type"] == "text"
+    return parts[0]["text"] if alone else parts, result.is_error
+
+
 def _call(dock: Dock) -> Any:
     async def call(request: Request) -> Response:
+        content, wrong = await _content(dock, request, request.path_params["name"], await _object(request))
+        return JSONResponse({"content": content, **({"is_error": True} if wrong else {})})
+
+    return call
+
+
+def _call_as_message(dock: Dock) -> Any:
+    """A chat model's tool call in, the message that answers it out."""
+
+    async def call(request: Request) -> Response:
+        asked = await _object(request)
         try:
-            arguments = json.loads(await request.body() or b"{}")
-        except (ValueError, RecursionError):
-            raise RefusalError(400, "The body is not valid JSON: send the tool's arguments as one object.") from None
-        if not isinstance(arguments, dict):
-            raise RefusalError(400, "The body has to be one JSON object with the tool's arguments.")
-        session = request.headers.get(SESSION, "")
-        result = await dock.call(request.path_params["name"], arguments, {}, _client(request), session=session)
-        parts = [_part(block) for block in result.content]
-        content: Any = parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
-        return JSONResponse({"content": content, **({"is_error": True} if result.is_error else {})})
+            name, arguments = asked["function"]["name"], json.loads(asked["function"].get("arguments") or "{}")
+        except (KeyError, TypeError, ValueError, RecursionError):
+            shape = '{"id": …, "function": {"name": …, "arguments": "{…}"}}'
+            raise RefusalError(400, f"The body is no tool call: send {shape}.") from None
+        content, _ = await _content(dock, request, str(name), arguments if isinstance(arguments, dict) else {})
+        return JSONResponse({"role": "tool", "tool_call_id": asked.get("id"), "content": content})
 
     return call
 

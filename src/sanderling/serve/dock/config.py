@@ -94,7 +94,7 @@ class DockConfig(Frozen):
     """Address to listen on; other than this machine's needs tokens."""
     port: int = Field(default=8020, ge=0, le=65_535)
     """0: any free port."""
-    state: Path = Path("dock")
+    state: Path = Path("runs/dock")
     """Directory of the audit log; one dock at a time has it."""
     max_body_mb: int = Field(default=4, ge=1)
     """Larger requests are refused."""
@@ -103,7 +103,9 @@ class DockConfig(Frozen):
     grace_s: float = Field(default=10.0, ge=0)
     """Time that calls in flight have when the dock is stopped."""
     pools: dict[str, PoolConfig] = Field(default_factory=dict)
+    """Tool servers by name."""
     tokens: dict[str, TokenConfig] = Field(default_factory=dict)
+    """Who may call what, by a name for the audit log: ``token``, ``pools``, ``admin``."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "DockConfig":

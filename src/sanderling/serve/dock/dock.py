@@ -240,6 +240,7 @@ def _pool_state(pool: Pool) -> dict[str, Any]:
                 "number": one.number,
                 "state": one.state.value,
                 "pid": one.pid,
+                "memory_mb": one.memory_mb,
                 "calls": one.calls,
                 "served": one.served,
                 "failed": one.failed,
@@ -265,6 +266,7 @@ class _Metrics:
         self._replicas = Gauge("replicas", "Replicas by state.", ("pool", "state"), **about)
         self._running = Gauge("calls_running", "Calls under way.", ("pool",), **about)
         self._waiting = Gauge("calls_waiting", "Calls that wait for a replica.", ("pool",), **about)
+        self._memory = Gauge("memory_bytes", "Memory of the replicas' processes.", ("pool",), **about)
         self._starts = Gauge("replica_starts", "Starts of replicas, first ones included.", ("pool",), **about)
 
     def called(self, pool: str, tool: str, outcome: str, seconds: float) -> None:
@@ -279,4 +281,5 @@ class _Metrics:
             self._running.labels(name).set(sum(one.calls for one in pool.replicas))
             self._waiting.labels(name).set(pool.waiting)
             self._starts.labels(name).set(sum(one.starts for one in pool.replicas))
+            self._memory.labels(name).set(sum((one.memory_mb or 0) << 20 for one in pool.replicas))
         return generate_latest(self._registry)

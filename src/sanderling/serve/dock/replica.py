@@ -1,11 +1,13 @@
 """One replica of a pool: started, checked, started anew with back-off when it is lost, and always able to say why."""
 
 import asyncio
+import resource
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 
 import mcp_types as types
 
@@ -56,6 +58,13 @@ class Replica:
     def pid(self) -> int:
         server = self.connection.server if self.connection is not None else None
         return server.pid if isinstance(server, Child) and self.state is not State.STOPPED else 0
+
+    @property
+    def memory_mb(self) -> int | None:
+        """Of its process; None: unknown."""
+        with suppress(OSError, ValueError, IndexError):
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize() >> 20
+        return None
 
     @property
     def free(self) -> bool:
