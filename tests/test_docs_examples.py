@@ -68,9 +68,12 @@ def run(commands: Sequence[Sequence[str]], ends: ExitStack) -> None:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What examples work on, made by the commands themselves."""
     here = tmp_path_factory.mktemp("prepared")
-    (here / "notes").mkdir()
-    for name, text in NOTES.items():
-        (here / "notes" / name).write_text(text, encoding="utf-8")
+    for folder in ("notes", "docs"):
+        (here / folder).mkdir()
+        for name, text in NOTES.items():
+            (here / folder / name).write_text(text, encoding="utf-8")
+    (here / "examples").mkdir()
+    shutil.copy(DOCS.parent / "examples" / "dock.toml", here / "examples")
     (here / "scripted.py").write_text(SCRIPTED, encoding="utf-8")
     (here / FOUR_B).mkdir()
     (here / FOUR_B / "config.json").write_text(json.dumps(model_settings(SIZES["4b-2507"], PUBLISHED_VOCABULARY)))

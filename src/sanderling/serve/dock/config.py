@@ -28,6 +28,7 @@ class Check(Frozen):
     tool: str = ""
     """Name of the tool; empty: the list of tools is asked for instead."""
     arguments: dict[str, Any] = Field(default_factory=dict)
+    """What it is called with."""
     every_s: float = Field(default=15.0, gt=0)
     """Pause between two checks of a replica that has nothing to do."""
     within_s: float = Field(default=10.0, gt=0)
