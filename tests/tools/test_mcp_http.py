@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -12,10 +13,14 @@ from loopback import Quiet, listening
 
 pytest.importorskip("mcp", reason="tool servers need the extra serve")
 
+from sanderling.agent.opening import AgentConfig, opened_agent
+from sanderling.core.record import Question
+from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.mcp.config import ServerConfig, server_to
 from sanderling.tools.mcp.server import ToolServer
 from sanderling.tools.mcp.tools import McpTool, found_in
+from sanderling.world.together import Outgoing
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -218,3 +223,45 @@ async def test_a_call_that_is_given_up_is_cancelled_there() -> None:
             pytest.fail("the server was not told")
         hanging.set()
         await server.close()
+
+
+MODEL = """
+def model(messages, key):
+    if key.turn == 0:
+        call = '{"name": "search", "arguments": {"query": ["harbour"]}}'
+    elif key.turn == 1:
+        call = '{"name": "echo", "arguments": {"text": "is the harbour master paid in silver bars every spring?"}}'
+    elif key.turn == 2:
+        call = '{"name": "echo", "arguments": {"text": "who pays whom"}}'
+    else:
+        return "<think>x</think><answer>Kent</answer>"
+    return f"<think>x</think><tool_call>{call}</tool_call>"
+"""
+
+
+@pytest.mark.parametrize("leaks", ["hold", "allow"])
+async def test_what_private_documents_say_is_not_sent_to_a_tool_on_another_machine(
+    leaks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other machine is a proxy here, which is asked for it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "m.py").write_text(MODEL)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Harbour\n\nThe harbour master is paid in silver bars every spring.")
+    sent, told = list[str](), list[Outgoing]()
+
+    def call(self: Server, id: Any, arguments: dict[str, Any]) -> None:
+        sent.append(arguments["text"])
+        self.answer(id, {"content": [{"type": "text", "text": "thanks"}]})
+
+    with serving(call=call) as (url, _):
+        monkeypatch.setenv("HTTP_PROXY", url.removesuffix("/mcp"))
+        place = {"docs": (tmp_path / "docs",), "mcp": {"far": {"url": "http://tools.example/mcp"}}, "leaks": leaks}
+        config = AgentConfig.model_validate({"model": f"{tmp_path / 'm.py'}:model", **place})
+        async with opened_agent(config, on_outgoing=told.append) as agent:
+            record = await agent.run(Question(id="q", text="Who is paid?"))
+    private = "is the harbour master paid in silver bars every spring?"
+    assert sent == ([private, "who pays whom"] if leaks == "allow" else ["who pays whom"])
+    statuses = [event.status for node in record.nodes for event in node.events]
+    assert statuses == [ToolStatus.OK, ToolStatus.OK if leaks == "allow" else ToolStatus.HELD, ToolStatus.OK]
+    assert [(one.what, one.sent) for one in told] == [("echo", leaks == "allow"), ("echo", True)]

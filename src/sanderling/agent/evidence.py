@@ -79,7 +79,7 @@ class _KeptPages(Filter):
                 whole = await self._world.visit(page_address(url), max_words=_WHOLE_PAGE, occasion=occasion)
                 if whole.status is not ToolStatus.OK:  # what was read of it is there
                     whole = reply
-            self._evidence.add_page(page_address(reply.url), whole.title, whole.text, private=self.offline)
+            self._evidence.add_page(page_address(reply.url), whole.title, whole.text, private=self.offline and not self.away)
         return reply
 
 

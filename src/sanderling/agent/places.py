@@ -79,8 +79,8 @@ class PlaceConfig(Frozen):
     prefer: str = ""
     """Of several places, ask these first, and the others where they find nothing; otherwise all are asked together."""
     leaks: Leaks = Leaks.HOLD
-    """A query for the web that repeats words of documents or worlds: ``hold`` it back, ``ask`` whoever waits for the answer, or
-    ``allow`` it."""
+    """A query for the web that repeats words of documents or worlds, or a call of a tool on another machine that does of
+    documents: ``hold`` it back, ``ask`` whoever waits for the answer, or ``allow`` it."""
     search: SearchMode = SearchMode.LEXICAL
     """Ranking of a world: by words, by embeddings, or by both fused; the last two need ``world embed``."""
     faults: str = ""
@@ -224,7 +224,8 @@ async def opened_worlds(
     async with _programs(config, profile, questions, notice) as programs:
         taken = [*tool_roles(profile), *programs(False)]
         async with _searched(config, taken, questions, notice=notice, **how) as (worlds, further):
-            yield worlds, {**programs(bool(worlds) and all(world.offline for world in worlds.values())), **further}
+            still = all(world.offline for world in worlds.values()) if worlds else config.as_of is not None
+            yield worlds, {**programs(still), **further}
 
 
 @asynccontextmanager
@@ -258,6 +259,7 @@ async def _searched(
 
     async with AsyncExitStack() as stack:
         remote: list[World] = []
+        tools: list[McpTool] = []
         if config.mcp or config.dock:
             remote, tools = await _of_servers(config, {*taken, *further}, stack)
             further |= {tool.spec.name: tool for tool in tools}
@@ -274,9 +276,13 @@ async def _searched(
             from sanderling.world.together import Together
 
             sources = {source.path: source for source in documents_in(config.docs)}
-            chosen, preferred = chosen_places(config, {path: source.name for path, source in sources.items()})
-            several = [met_here(world) for world in remote]
+            folders = {path: source.name for path, source in sources.items()}
+            chosen, preferred = chosen_places(config, folders, [world.name for world in remote])
+            several: list[World] = []
             for one in chosen:
+                if isinstance(one, int):
+                    several.append(met_here(remote[one]))
+                    continue
                 if one is not None:
                     several.append(opened(documents_world(sources[one], notice=notice) if one in sources else one))
                     continue
@@ -285,7 +291,11 @@ async def _searched(
                 web = await stack.enter_async_context(LiveWeb(config.live, as_of=config.as_of, charge=charge))
                 several.append(met_here(web))
             together = Together(several, preferred, config.leaks, on_outgoing, consent)
-            yield {"": several[0] if together.offline and len(several) == 1 else together}, further
+            elsewhere = [tool for tool in tools if tool.away] if config.docs else []
+            for tool in elsewhere:
+                together.guards_tools, tool.is_held = True, together.keeps
+            plain = together.offline and not elsewhere and len(several) == 1
+            yield {"": several[0] if plain else together}, further
             return
         if config.only or config.prefer:
             raise UserError("only and prefer choose among several places that every question has: leave them out here.")
@@ -310,9 +320,15 @@ async def _of_servers(config: PlaceConfig, taken: set[str], stack: AsyncExitStac
     return worlds, tools
 
 
-def chosen_places(config: PlaceConfig, folders: Mapping[Path, str]) -> tuple[list[Path | None], int]:
-    """Folders (with their names), worlds, the web (None) to ask, and how many first. Raises UserError for an unknown name."""
-    named: dict[Path | None, set[str]] = {folder: {"docs", folder.name, name} for folder, name in folders.items()}
+def chosen_places(
+    config: PlaceConfig, folders: Mapping[Path, str], served: Sequence[str] = ()
+) -> tuple[list[Path | int | None], int]:
+    """Worlds of servers (by number), folders (with their names), worlds, the web (None) to ask, and how many first.
+
+    Raises UserError for an unknown name.
+    """
+    named: dict[Path | int | None, set[str]] = {number: {"mcp", name} for number, name in enumerate(served)}
+    named |= {folder: {"docs", folder.name, name} for folder, name in folders.items()}
     named |= {world: {"worlds", world.name, read_manifest(world).name} for world in config.worlds}
     named |= {None: {"web"}} if config.web else {}
     known = sorted(set().union(*named.values()))

@@ -115,6 +115,7 @@ class World(ABC):
     Raises OSError where the pages, or a service behind them, cannot be read. Equal fingerprints, equal worlds: a SHA-256 over
     the pages in order and all else that answers depend on. ``offline``: whether the same call always has the same answer.
     ``waits``: whether answers come from elsewhere, and have to be awaited (see :func:`answered`).
+    ``away``: whether what it is asked leaves this machine for another's.
     """
 
     name: str
@@ -122,6 +123,7 @@ class World(ABC):
     page_count: int
     offline: bool = True
     waits: bool = False
+    away: bool = False
 
     async def search(
         self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION

@@ -126,7 +126,7 @@ class Filter(World):
         self._world = world
         self.name = world.name
         self.page_count = world.page_count
-        self.offline, self.waits = world.offline, world.waits
+        self.offline, self.waits, self.away = world.offline, world.waits, world.away
         self.fingerprint = fingerprint
 
     async def search_many(

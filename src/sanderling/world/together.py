@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
@@ -37,7 +37,7 @@ _ALIKE = str.maketrans("аеорсухіјѕһԁԛԝ", "aeopcyxijshdqw")
 class Outgoing:
     """A call that left the machine, or was held back."""
 
-    what: str  # search or visit
+    what: str  # search, visit, or the name of a tool elsewhere
     text: str
     sent: bool
 
@@ -53,19 +53,21 @@ class Together(World):
         on_outgoing: Callable[[Outgoing], None] | None = None,
         consent: Callable[[Outgoing], bool] = lambda call: False,
     ) -> None:
-        """``places``: the preferred one first; those that are not offline are the web, all others are private.
+        """``places``: the preferred one first; those that are not offline, or elsewhere, are the web, all others are private.
 
         ``consent``: whether a call that repeats a private page is sent all the same, where ``leaks`` leaves it to somebody.
         """
         self._places, self._preferred, self._leaks = tuple(places), preferred, leaks
         self._tell, self._consent = on_outgoing or (lambda call: None), consent
+        self.guards_tools = False  # whether there are tools elsewhere, whose calls are watched by `keeps`
         self._private: set[str] = set()  # what the private places said, as runs of telling words
         self._public: set[str] = set()  # addresses that the web itself gave
         self._sent = ""  # the end of what was sent
         self.name = " + ".join(place.name for place in places)
         self.page_count = sum(place.page_count for place in places)
         self.offline, self.waits = all(place.offline for place in places), any(place.waits for place in places)
-        self.private = {place.name for place in places if place.offline}
+        self.away = any(map(_leaves, places))
+        self.private = {place.name for place in places if not _leaves(place)}
         named = [str(preferred), leaks.value, *(place.fingerprint for place in places)]
         self.fingerprint = hashlib.sha256(" ".join(named).encode()).hexdigest() if places[1:] else places[0].fingerprint
 
@@ -76,12 +78,12 @@ class Together(World):
         repeats = self._repeats(query)  # before the documents say anything: these words are the agent's own
 
         async def ask(place: World) -> SearchReply:
-            if not place.offline and self._held(query, "search", repeats):
+            if _leaves(place) and self._held(query, "search", repeats):
                 return SearchReply(query, (), ToolStatus.HELD)
             reply = await place.search(query, limit=limit, snippet_words=snippet_words, occasion=occasion)
             reply = replace(reply, hits=tuple(replace(hit, source=place.name) for hit in reply.hits))
             for hit in reply.hits:
-                if place.offline:
+                if not _leaves(place):
                     self.keep_private(hit.title, hit.url, hit.snippet)
                 else:
                     self._public.add(hit.url)
@@ -102,15 +104,15 @@ class Together(World):
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         reply = missing(url)
-        for place in sorted(self._places, key=lambda place: not place.offline):  # what is here is not fetched
-            if not place.offline:
-                if not url.strip().lower().startswith(_WEB):
+        for place in sorted(self._places, key=_leaves):  # what is here is not fetched
+            if _leaves(place):
+                if url not in self._public and not url.strip().lower().startswith(_WEB):
                     continue
                 if self._held(url, "visit", url not in self._public and self._repeats(url)):
                     return VisitReply(url, "", "", ToolStatus.HELD)
             reply = await place.visit(url, goal, max_words=max_words, occasion=occasion)
             if reply.status is not ToolStatus.NOT_FOUND:
-                if place.offline:
+                if not _leaves(place):
                     self.keep_private(reply.title, reply.url, reply.text)
                 else:
                     self._public.update(_ADDRESS.findall(reply.text))
@@ -119,9 +121,14 @@ class Together(World):
 
     def keep_private(self, title: str, url: str, text: str) -> None:
         """What a private place said, now or before a kill, is not sent to the web."""
-        if not self.offline and self._leaks is not Leaks.ALLOW:
+        if (self.away or self.guards_tools) and self._leaks is not Leaks.ALLOW:
             for part in (title, unquote(url), text):
                 self._private.update(chain.from_iterable(_runs(part)))
+
+    def keeps(self, arguments: object, tool: str) -> bool:
+        """Whether the call of a tool elsewhere is held back, as a query for the web is; ``arguments``: any JSON."""
+        text = " ".join(_texts(arguments))
+        return self._held(text, tool, self._repeats(text))
 
     def _held(self, text: str, what: str, repeats: bool) -> bool:
         """Whether a call to the web is held back; it is told either way."""
@@ -142,6 +149,24 @@ class Together(World):
             if any(len(run) >= _GLUED and run in glued for run in self._private):
                 return True
         return False
+
+
+def _leaves(place: World) -> bool:
+    """Whether what a place is asked leaves the machine."""
+    return place.away or not place.offline
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts in a JSON value, names included."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield str(name)
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+    elif value is not None:
+        yield str(value)
 
 
 def _readings(text: str) -> Iterator[str]:

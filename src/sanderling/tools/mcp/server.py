@@ -13,6 +13,7 @@ import mcp_types as types
 
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import Address, Connection, Progress
+from sanderling.tools.mcp.http import is_here
 from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.wire import About
 
@@ -36,10 +37,10 @@ class ToolServer:
         return server if isinstance(server, Child) else None
 
     @property
-    def url(self) -> str:
-        """Where it is; empty for one that was started here."""
+    def is_away(self) -> bool:
+        """Whether it runs on another machine."""
         server = self._connection.server
-        return server.url if isinstance(server, Address) else ""
+        return isinstance(server, Address) and not is_here(server.url)
 
     @property
     def is_up(self) -> bool:

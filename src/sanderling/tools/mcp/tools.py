@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -24,6 +24,7 @@ from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, Search
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_NAME = 64  # as the servers of chat models take it
 _LONGEST_DESCRIPTION = 10_000
+HELD = "This call repeats text of private documents, and was not sent to the tool's server. Say it in other words."
 
 
 class McpTool:
@@ -44,10 +45,14 @@ class McpTool:
         hints = tool.annotations
         self._harmless = not self._keeps and bool(hints and (hints.idempotent_hint or hints.read_only_hint))
         self._sessions: dict[str, int] = {}  # with the start of the server that they belong to
+        self.away = server.is_away
+        self.is_held: Callable[[object, str], bool] = lambda arguments, tool: False  # kept from the server: it is private
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         if wrong := self._wrong(arguments):
             return ToolResult(wrong, ToolStatus.BAD_ARGUMENTS)
+        if self.is_held(arguments, self.spec.name):
+            return ToolResult(HELD, ToolStatus.HELD)
         began = time.monotonic()
 
         async def told(done: float, total: float | None, words: str | None) -> None:
@@ -100,6 +105,7 @@ class RemoteWorld(World):
             about.page_count,
             about.offline,
         )
+        self.away = server.is_away
         self._server, self._tools = server, {part: tool.name for part, tool in tools.items()}
 
     async def search_many(
