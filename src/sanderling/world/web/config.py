@@ -14,7 +14,7 @@ class LiveConfig(Frozen):
     """Who searches, each where those before it fail: ``serper``, ``searxng``, ``brave``, ``tavily`` or ``file.py:name``; empty:
     the first of these whose key or address is known."""
     readers: tuple[str, ...] = ()
-    """Who reads pages, likewise: ``direct`` (from here), ``jina`` or ``file.py:name``; empty:
+    """Who reads pages, likewise: ``direct`` (from here), ``rendered`` (by chromium here), ``jina`` or ``file.py:name``; empty:
     ``jina`` if its key or address is known, else ``direct``."""
     urls: dict[str, str] = Field(default={})
     """Where services are, by name: ``urls.searxng=http://127.0.0.1:8888``."""

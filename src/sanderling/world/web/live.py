@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -32,8 +32,11 @@ from sanderling.world.web.reading import Workers
 from sanderling.world.web.service import STATUS, Service
 from sanderling.world.web.walls import LONGEST_PAGE, clipped, wall
 
+if TYPE_CHECKING:
+    from sanderling.world.web.fetch import Direct
+
 LIVE_WEB = "live web"  # what a record says instead of a world's name
-READERS = ("direct", "jina")
+READERS = ("direct", "rendered", "jina")
 JINA_URL, JINA_KEY = "https://r.jina.ai", "JINA_API_KEY"
 _SHORT = 2_000  # characters of a page that are read here and now
 _REST_S = 60.0  # for which a service is left alone after an outage, where another one is there
@@ -87,6 +90,7 @@ class LiveWeb(World):
         self._allowed = {public.host_of(f"//{host}") for host in config.allowed_hosts}
         self._calls, self._cost = 0, 0.0
         self._workers = Workers()
+        self._direct: Direct | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = [self._workers.aclose]
         unknown = {*config.urls, *config.prices, *config.per_minute} - {*ENGINES, *READERS, *config.engines, *config.readers}
         if unknown:
@@ -250,9 +254,16 @@ class LiveWeb(World):
             raise UserError(f"{name} is no page reader: give an async function of an address, after world/web/live.py.")
         from sanderling.world.web.fetch import Direct
 
-        direct = Direct(self._config, self._allowed, self._look_up, self._workers)
-        self._closing.append(direct.aclose)
-        return _Asked(name, name, direct)
+        if self._direct is None:
+            self._direct = Direct(self._config, self._allowed, self._look_up, self._workers)
+            self._closing.append(self._direct.aclose)
+        if name == "direct":
+            return _Asked(name, name, self._direct)
+        from sanderling.world.web.rendered import Rendered
+
+        rendered = Rendered(self._config, self._allowed, self._look_up, self._direct)
+        self._closing.append(rendered.aclose)
+        return _Asked(name, name, rendered)
 
     async def aclose(self) -> None:
         await asyncio.gather(*(close() for close in self._closing))
