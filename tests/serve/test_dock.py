@@ -409,3 +409,5 @@ def test_a_dock_without_pools_or_with_one_secret_for_two_is_refused(tmp_path: Pa
     tokens = {name: {"token": "env:ONE"} for name in ("a", "b")}
     with pytest.raises(UserError, match="same secret"):
         Dock(dock_of(tmp_path, {"p": pool()}, tokens=tokens))
+    with pytest.raises(UserError, match=r"(?s)env:NAME or file:PATH.*MISSING is not set"):
+        Dock(dock_of(tmp_path, {"p": pool(secrets={"A": "sk-123"}), "q": pool(secrets={"A": "env:MISSING"})}))

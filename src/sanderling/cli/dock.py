@@ -27,4 +27,5 @@ def up(
 
     config = settings(DockConfig, file, sets, {"host": host, "port": port})
     log_lines()
-    run_dock(config, lambda url: show(f"{len(config.pools)} pools at {url}: agents use --dock {url}", error=True))
+    pools = ", ".join(config.pools)
+    run_dock(config, lambda url: show(f"{url} has {pools}: a page for browsers, and for agents --dock {url}", error=True))

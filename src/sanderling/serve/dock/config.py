@@ -10,14 +10,15 @@ pools = ["notes"]
 """
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
-from sanderling.tools.mcp.config import ServerConfig
+from sanderling.core.errors import UserError, check_all
+from sanderling.tools.mcp.config import ServerConfig, secret
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
@@ -127,6 +128,8 @@ class DockConfig(Frozen):
 
 
 def check_dock(config: DockConfig) -> None:
-    """What cannot be seen in the settings alone. Raises UserError."""
+    """What cannot be seen in the settings alone: whether there is something to do, and every secret. Raises UserError."""
     if not config.pools:
         raise UserError("The dock has no pools: name at least one, such as [pools.notes] with its command.")
+    places = [place for pool in config.pools.values() for place in (*pool.secrets.values(), pool.token) if place]
+    check_all(*(partial(secret, place) for place in places))
