@@ -17,7 +17,7 @@ from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.serve.app import create_app, serving
 from sanderling.serve.limits import ServerSettings
 from sanderling.serve.mcp import mcp_server
-from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
+from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult, keeper_of
 from sanderling.tools.mcp.config import ServerConfig, server_to
 from sanderling.tools.mcp.tools import found_in
 from sanderling.world.contract import Page, SearchReply, VisitReply, World
@@ -140,6 +140,7 @@ async def test_a_tool_behind_a_server_is_the_tool(mine: Path, over: str) -> None
         heard = list[str]()
         spoken = ToolContext(attempt=1, tell=heard.append)
         assert (await tools["long"]({}, spoken)).text == "done" and heard == ["half of it"]
+        assert keeper_of(tools["keep"]) is not None and keeper_of(tools["whole"]) is None
         for session, said in (("s1", "a"), ("s1", "a b"), ("s2", "c")):
             assert (await tools["keep"]({"word": said[-1]}, ToolContext(session=session))).text == said
         await tools["keep"].leave("s1")  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from sanderling.agent.opening import AgentConfig, opened_agent
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.tools.contract import ToolContext, ToolOutageError
+from sanderling.tools.contract import ToolContext, ToolOutageError, keeper_of
 from sanderling.tools.mcp.config import ServerConfig, connection_to, opened_servers, server_to
 from sanderling.tools.mcp.server import ToolServer
 from sanderling.tools.mcp.tools import McpTool, RemoteWorld, found_in
@@ -102,6 +102,7 @@ async def test_an_episode_is_the_same_in_process_and_behind_a_server(world: Path
 async def test_a_server_s_tools_are_called_with_checked_arguments(tmp_path: Path) -> None:
     async with tools(odd("good", str(tmp_path / "n"))) as found:
         assert sorted(found) == ["count", "die", "echo", "env", "pid", "sleep"]
+        assert keeper_of(found["echo"]) is None, "a journal would call it again after a kill"
         said = await found["echo"]({"text": "hi"}, ToolContext())
         assert (said.text, said.status) == ("hi", ToolStatus.OK)
         failed = await found["echo"]({"text": "fail"}, ToolContext())

@@ -11,7 +11,18 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from httpx2 import AsyncBaseTransport, AsyncByteStream, AsyncClient, AsyncHTTPTransport, HTTPError, Request, Response, Timeout
+import mcp_types as types
+from httpx2 import (
+    AsyncBaseTransport,
+    AsyncByteStream,
+    AsyncClient,
+    AsyncHTTPTransport,
+    HTTPError,
+    Limits,
+    Request,
+    Response,
+    Timeout,
+)
 
 from sanderling.tools.mcp.wire import mended
 
@@ -41,9 +52,10 @@ def http_client(url: str, token: str, most: int) -> AsyncClient:
     """A client for one server; ``most``: bytes of a reply. A call may take as long as the caller lets it."""
     headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
     how = {"headers": headers, "timeout": Timeout(None, connect=_CONNECT_S)}
+    many = Limits(max_connections=None, max_keepalive_connections=100)  # a long call holds up no other
     if is_here(url):  # no proxy leads there
-        return AsyncClient(transport=_Told(AsyncHTTPTransport(), most), trust_env=False, **how)
-    client = AsyncClient(**how)
+        return AsyncClient(transport=_Told(AsyncHTTPTransport(limits=many), most), trust_env=False, **how)
+    client = AsyncClient(limits=many, **how)
     client._transport = _Told(client._transport, most)
     client._mounts = {pattern: inner and _Told(inner, most) for pattern, inner in client._mounts.items()}
     return client
@@ -87,6 +99,8 @@ class _Told(AsyncBaseTransport):
                 return _error(SESSION_OVER, "its session is over: it was started again, or waited too long")
             if error and status in _PROTOCOL:
                 return _answer(error)
+            if status == 413:
+                return _error(types.INVALID_PARAMS, said or "The arguments are too long: send less at a time")
             return _error(NO_REPLY, f"it answers {status}: {said or _SAID.get(status, 'its log may say why')}")
         if status == 200 and kind != "application/json":
             what = "a web page" if kind == "text/html" else kind or "something without a type"

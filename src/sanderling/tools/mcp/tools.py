@@ -1,8 +1,10 @@
 """The tools of MCP servers as an agent's own, and a world behind one as a world."""
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -24,6 +26,7 @@ from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, Search
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_NAME = 64  # as the servers of chat models take it
 _LONGEST_DESCRIPTION = 10_000
+_LEAVE_S = 10.0
 HELD = "This call repeats text of private documents, and was not sent to the tool's server. Say it in other words."
 
 
@@ -40,11 +43,10 @@ class McpTool:
             ) from error
         about = (tool.description or tool.title or name)[:_LONGEST_DESCRIPTION]
         self.spec = ToolSpec(name=name, description=about, parameters=tool.input_schema)
-        self._server, self._name, self._keeps = server, tool.name, About.of(tool).keeps
+        self._server, self._name = server, tool.name
         self._schema = Draft202012Validator(tool.input_schema, registry=Registry())  # which fetches nothing
         hints = tool.annotations
-        self._harmless = not self._keeps and bool(hints and (hints.idempotent_hint or hints.read_only_hint))
-        self._sessions: dict[str, int] = {}  # with the start of the server that they belong to
+        self._harmless = bool(hints and (hints.idempotent_hint or hints.read_only_hint))
         self.away = server.is_away
         self.is_held: Callable[[object, str], bool] = lambda arguments, tool: False  # kept from the server: it is private
 
@@ -60,13 +62,7 @@ class McpTool:
                 context.tell(words or (f"{done:g} of {total:g}" if total else f"{done:g}"))
 
         try:
-            if self._keeps and self._sessions.get(context.session) not in (None, await self._server.start()):
-                del self._sessions[context.session]
-                raise ToolOutageError(f"{self._server.name}: what it kept for this episode was lost when it ended.")
-            if self._keeps:
-                self._sessions[context.session] = await self._server.start()
-            meta = sent_context(context)
-            result = await self._server.call(self._name, arguments, meta, told, harmless=self._harmless)
+            result = await self._server.call(self._name, arguments, sent_context(context), told, harmless=self._harmless)
         except CallRefusedError as refused:
             return ToolResult(str(refused), ToolStatus.BAD_ARGUMENTS, time.monotonic() - began)
         return read_result(result, time.monotonic() - began)
@@ -82,13 +78,28 @@ class McpTool:
         where = ".".join(map(str, wrong.absolute_path)) or "its arguments"
         return f"{self.spec.name} cannot read {where}: {wrong.message[:300]}."
 
+
+class KeptTool(McpTool):
+    """A tool whose server keeps something for a session."""
+
+    def __init__(self, server: ToolServer, tool: types.Tool, name: str) -> None:
+        super().__init__(server, tool, name)
+        self._harmless = False
+        self._sessions: dict[str, int] = {}  # with the start of the server that they belong to
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        start = await self._server.start()
+        if self._sessions.setdefault(context.session, start) != start:
+            del self._sessions[context.session]
+            raise ToolOutageError(f"{self._server.name}: what it kept for this episode was lost when it ended.")
+        return await super().__call__(arguments, context)
+
     async def leave(self, session: str) -> None:
-        """Tell a server that keeps something for a session that this is over; one that is gone keeps nothing."""
+        """Tell the server that the session is over; one that is gone keeps nothing."""
         if self._sessions.pop(session, None) is not None and self._server.is_up:
-            try:
-                await self._server.call(self._name, {}, {LEAVE: session})
-            except (CallRefusedError, ToolOutageError):
-                return
+            with suppress(CallRefusedError, ToolOutageError, TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    await self._server.call(self._name, {}, {LEAVE: session})
 
 
 class RemoteWorld(World):
@@ -160,7 +171,7 @@ def found_in(
         choices = bare, f"{pool or server.name}_{bare}", f"{server.name}_{tool.name}"
         name = next(name for name in _names(choices) if name not in known)
         known.add(name)
-        tools.append(McpTool(server, tool, name))
+        tools.append((KeptTool if about.keeps else McpTool)(server, tool, name))
     return [RemoteWorld(server, parts) for parts in worlds.values() if len(parts) == 2], tools
 
 
