@@ -52,7 +52,7 @@ async def measure(make: Callable[[int], Sandbox], times: int) -> dict[str, dict[
         sandbox = make(0)
         tool = PythonTool(Sessions(sandbox, None, {}), LIMITS)
         cold.append(await timed(tool, str(number), "6 * 7"))
-        await tool.leave(str(number))
+        await tool.tool.leave(str(number))
         await sandbox.close()
     sandbox = make(1)
     tool = PythonTool(Sessions(sandbox, None, {}), LIMITS)
@@ -61,9 +61,9 @@ async def measure(make: Callable[[int], Sandbox], times: int) -> dict[str, dict[
     for number in range(times):
         await asyncio.sleep(0.5)
         warm.append(await timed(tool, str(number), "6 * 7"))
-        await tool.leave(str(number))
+        await tool.tool.leave(str(number))
     calls = [await timed(tool, "first", f"{number} * 7") for number in range(10 * times)]
-    await tool.leave("first")
+    await tool.tool.leave("first")
     await sandbox.close()
     return {"cold_ms": quantiles(cold), "warm_ms": quantiles(warm), "call_ms": quantiles(calls)}
 

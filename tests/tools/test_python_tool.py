@@ -7,8 +7,11 @@ import pytest
 from programs import needs_bubblewrap
 from typer.testing import CliRunner
 
+from sanderling.agent.journal import Journal
+from sanderling.agent.opening import AgentConfig, opened_agent
 from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.python.bubblewrap import bubblewrap
@@ -40,7 +43,7 @@ async def called(
     sessions = Sessions(sandbox, clock, {})
     tool = PythonTool(sessions, limits or SandboxLimits())
     results = [await tool({"code": code}, ToolContext(session="s", episode_seed=3)) for code in codes]
-    await tool.leave("s")
+    await sessions.leave("s")
     await sandbox.close()
     return results
 
@@ -82,7 +85,7 @@ async def test_variables_and_files_last_for_a_session_and_no_longer() -> None:
     assert (await tool({"code": "x, open('f').read()"}, one)).text == "(1, '1')"
     assert "NameError" in (await tool({"code": "x"}, two)).text
     assert "FileNotFoundError" in (await tool({"code": "open('f')"}, two)).text
-    await tool.leave("one")
+    await sessions.leave("one")
     assert "NameError" in (await tool({"code": "x"}, one)).text
     await sessions.close()
     await sessions.sandbox.close()
@@ -206,3 +209,38 @@ def test_a_rung_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: pyt
     for rung, install in ((Rung.BUBBLEWRAP, "apt-get install bubblewrap"), (Rung.OCI, "apt-get install crun")):
         with pytest.raises(UserError, match=install):
             asyncio.run(chosen(rung, SandboxLimits()))
+
+
+INTERRUPTED = """
+from pathlib import Path
+
+def call(name, arguments):
+    return '<think>x</think><tool_call>{"name": "%s", "arguments": {%s}}</tool_call>' % (name, arguments)
+
+def model(messages, key):
+    if key.turn == 0:
+        return call("python", '"code": "open(\\'a.txt\\', \\'w\\').write(\\'kept\\')"')
+    if key.turn == 1:
+        if not Path("again").exists():
+            raise RuntimeError("killed")
+        return call("read_file", '"path": "a.txt"')
+    return "<think>x</think><answer>%s</answer>" % ("kept" if "kept" in messages[-1].content else messages[-1].content)
+"""
+
+
+@needs_bubblewrap
+async def test_an_interrupted_episode_has_its_files_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scripted.py").write_text(INTERRUPTED)
+    build_world(tmp_path / "w", [Page(url="https://w.example/tern", title="Tern", text="A bird.")], name="w", source="test")
+    config = AgentConfig(model="scripted.py:model", worlds=(tmp_path / "w",), python=Rung.BUBBLEWRAP, read_file=True)
+    for last in (False, True):
+        with Journal(tmp_path / "j") as journal:
+            async with opened_agent(config) as agent:
+                running = agent.run(Question(id="q", text="What?"), journal=journal)
+                if not last:
+                    with pytest.raises(RuntimeError, match="killed"):
+                        await running
+                    (tmp_path / "again").touch()
+                    continue
+                assert (await running).answer == "kept"

@@ -12,6 +12,7 @@ from programs import needs_bubblewrap
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
+from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import FILES, Question
 from sanderling.core.types import ToolStatus
@@ -45,10 +46,10 @@ def workbook(rows: list[list[str]]) -> bytes:
 
 
 @asynccontextmanager
-async def reading(sandbox: Runners, place: Path, limits: SandboxLimits = LIMITS) -> AsyncIterator[ReadFileTool]:
-    """The tool, with the files of a folder, or one file."""
-    files = list(files_below(place))
-    sessions = Sessions(sandbox, None, files_of([Question(id="q", text="?", meta={FILES: [str(file) for file in files]})]))
+async def reading(sandbox: Runners, folder: Path, limits: SandboxLimits = LIMITS) -> AsyncIterator[ReadFileTool]:
+    """The tool, with the files of a folder."""
+    question = Question(id="q", text="?", meta={FILES: [file.name for file in files_below(folder) if isinstance(file, Path)]})
+    sessions = Sessions(sandbox, None, files_of([question], folder))
     try:
         yield ReadFileTool(sessions, get_profile("general"), limits)
     finally:
@@ -112,12 +113,9 @@ async def test_a_document_that_takes_all_there_is_harms_nothing(make: type, tmp_
         assert "All is well" in (await tool({"path": "good.txt"}, HERE)).text
 
 
-async def test_a_file_that_is_gone_or_too_large_is_an_outage(tmp_path: Path) -> None:
+async def test_a_file_that_is_too_large_is_an_outage(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(8 << 20))
-    async with reading(bare(LIMITS), tmp_path / "gone.txt") as tool:
-        with pytest.raises(ToolOutageError, match=r"gone\.txt"):
-            await tool({"path": "gone.txt"}, HERE)
-    async with reading(bare(LIMITS.model_copy(update={"files_mb": 4})), tmp_path / "large") as tool:
+    async with reading(bare(LIMITS.model_copy(update={"files_mb": 4})), tmp_path) as tool:
         with pytest.raises(ToolOutageError, match=r"agent\.sandbox\.files_mb"):
             await tool({"path": "large"}, HERE)
 
@@ -153,3 +151,17 @@ def test_questions_of_gaia_with_files_are_tried_by_an_agent_that_opens_them(
     done = CliRunner().invoke(build_app("eval"), [*words, "--out", "run", "--set", "agent.read_file=true"])
     assert done.exit_code == 0, f"{done.output}{done.exception}"
     assert "1 about an attached file" in done.output and "100" in done.output
+
+
+def test_questions_open_files_of_one_folder_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "set" / "more").mkdir(parents=True)
+    (tmp_path / "set" / "more" / "birds.csv").write_text("tern\n")
+
+    def found(name: object) -> dict[str, dict[str, Path]]:
+        return files_of([Question(id="q", text="?", meta={FILES: [name]}), Question(id="r", text="?")], tmp_path / "set")
+
+    assert found("more/birds.csv") == {"q": {"birds.csv": tmp_path / "set" / "more" / "birds.csv"}}
+    for other in ("../secret", str(tmp_path / "secret"), "gone.csv", "more", 3):
+        with pytest.raises(UserError, match="put it there"):
+            found(other)

@@ -110,7 +110,7 @@ class Journaled(WrappedPolicy, Replay):
         self._is_begun = began is not None
         self._began = datetime.date.fromisoformat(began["on"]) if began else clock.today()
         self._ahead = dict(self._entries.items())  # what earlier processes did and this one has not come to yet, by place
-        self._to_repeat: dict[str, list[tuple[ToolCall, ToolContext]]] = {}  # calls that were answered from entries, by tool
+        self._to_repeat: dict[int, list[tuple[ToolCall, ToolContext]]] = {}  # calls answered from entries, by what keeps
         self._repeating = asyncio.Lock()
         self._real, self._started, self._skipped, self._now = clock, clock.monotonic(), 0.0, 0.0
         self.root = self.last = root
@@ -172,13 +172,13 @@ class Journaled(WrappedPolicy, Replay):
             del settings[name]
         settings["masked_urls"] = sorted(context.masked_urls)
         place, asked = f"call {context.ordinal}", digest(self.last, call.name, call.arguments, settings)
-        found = self.find(place, asked)
+        found, keeper = self.find(place, asked), keeper_of(tools.get(call.name))
         if found is not None:
-            if keeper_of(tools.get(call.name)) is not None:
-                self._to_repeat.setdefault(call.name, []).append((call, context))
+            if keeper is not None:
+                self._to_repeat.setdefault(id(keeper), []).append((call, context))
             return Outcome(call, _RESULT.validate_python(found))
         async with self._repeating:  # what a tool kept for the interrupted episode is made again, by the same calls
-            for earlier, then in self._to_repeat.pop(call.name, ()):
+            for earlier, then in self._to_repeat.pop(id(keeper), ()):
                 again = await super().run_call(earlier, tools, then)
                 if again.outage:
                     return replace(again, call=call)

@@ -98,7 +98,9 @@ class PlaceConfig(Frozen):
     python: Rung = Rung.OFF
     """Where programs of the model run, as a tool ``python``: ``auto``, ``bubblewrap``, ``monty``, ``oci``; ``off``: nowhere."""
     read_file: bool = False
-    """A tool ``read_file`` for files of questions and programs; questions with files bring it where there is ``python``."""
+    """A tool ``read_file``, for the files of questions and for those that programs wrote."""
+    files: Path | None = None
+    """Folder of the files that questions name in ``meta.files``; brings ``read_file``. In ``eval run``, the benchmark's own."""
     sandbox: SandboxLimits = SandboxLimits()
     filters: tuple[str, ...] = ()
     """Filters that hide pages from the agent, in a world or on the live web: ``file.py:name``, called with a `World`."""
@@ -196,12 +198,15 @@ async def _programs(
     config: PlaceConfig, profile: Profile, questions: Iterable[Question], notice: Notice
 ) -> AsyncIterator[Callable[[bool], dict[str, Tool]]]:
     """The tools that run programs and read files, by whether their world is offline; mostly none."""
-    if config.python is Rung.OFF and not config.read_file:
+    reads = config.read_file or config.files is not None
+    if config.python is Rung.OFF and not reads:
         yield lambda offline: {}
         return
     from sanderling.tools.python.opening import opened_programs
+    from sanderling.tools.python.sessions import files_of
 
-    how = config.python, config.read_file, config.sandbox, profile, questions, SystemClock(config.as_of).today(), notice
+    files = {} if config.files is None else files_of(questions, config.files)
+    how = config.python, reads, config.sandbox, profile, files, SystemClock(config.as_of).today(), notice
     async with opened_programs(*how) as programs:
         yield programs
 

@@ -24,7 +24,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError
 from sanderling.data.questions import named_columns, write_questions
-from sanderling.evaluate.benchmark_files import check_lines, load_benchmark, remarks
+from sanderling.evaluate.benchmark_files import check_lines, find_files, load_benchmark, remarks, split_of
 from sanderling.evaluate.benchmark_rows import Options
 from sanderling.evaluate.benchmarks import BENCHMARKS, facts, get_benchmark
 from sanderling.evaluate.figures import Comparison, comparisons
@@ -139,8 +139,10 @@ def run(
         "judging.judges": judges, "attempts": attempts,
     }  # fmt: skip
     config, benchmark = settings(EvalConfig, config_file, sets, given), get_benchmark(key)
-    opens_files = config.agent.read_file or config.agent.python is not Rung.OFF
-    options = Options(config.split, named_columns(config.columns), config.canary, attached=opens_files)
+    if config.agent.files is None and (config.agent.read_file or config.agent.python is not Rung.OFF):
+        folder = find_files(file, split_of(benchmark, file, config.split).files)[0].parent  # where attached files lie, too
+        config = config.model_copy(update={"agent": config.agent.model_copy(update={"files": folder})})
+    options = Options(config.split, named_columns(config.columns), config.canary, config.agent.files)
     loaded = load_benchmark(benchmark, file, options)
     check_run(config, benchmark, loaded.questions)
     show(*map(_warning, remarks(benchmark, loaded)))

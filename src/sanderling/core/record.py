@@ -24,7 +24,7 @@ SCHEMA_VERSION = 2  # 2 adds what a turn took to its node; records of 1 are read
 REPORT = "report"
 """Where a question's ``meta`` says which part of a report it asks for (`agent.writing`)."""
 FILES = "files"
-"""Where a question's ``meta`` has the paths of the files that it is about."""
+"""Where a question's ``meta`` has the names of the files that it is about."""
 FOLLOWS = "follows"
 """Where a trajectory's ``meta`` names the one whose main branch it begins with: its ``id``, and how many ``nodes`` that is."""
 

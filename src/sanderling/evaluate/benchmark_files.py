@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
@@ -54,7 +54,6 @@ def load_benchmark(benchmark: Benchmark, path: Path, options: Options | None = N
     options = options or Options()
     split = split_of(benchmark, path, options.split)
     files = find_files(path, split.files)
-    options = replace(options, folder=files[0].parent)
     questions: dict[str, Question] = {}
     texts = Counter[str]()
     unread = defaultdict[UnreadWhy, list[int]](list)

@@ -50,8 +50,7 @@ class Options:
     split: str = ""  # empty: the one that the file's name says, or the benchmark's first
     columns: Mapping[str, str] = field(default_factory=dict)
     canary: str = ""  # decrypts a file that does not carry its own; where given, it is used for every row
-    attached: bool = False  # whether questions about attached files are wanted, whose names they then tell
-    folder: Path = Path()  # where these lie
+    files: Path | None = None  # where attached files lie; None: questions about them are left out
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     if benchmark.image and found.get(benchmark.image):
         raise RowError(UnreadWhy.NEEDS_IMAGE)
     name = PurePath(found.text("file", benchmark.attachment)).name if benchmark.attachment else ""
-    if name and not (options.attached and (options.folder / name).is_file()):
+    if name and not (options.files is not None and (options.files / name).is_file()):
         raise RowError(UnreadWhy.NEEDS_FILE)
     canary = (options.canary if benchmark.cipher else "") or found.text("canary", "canary")
     if benchmark.cipher and not canary and found.has("canary"):
@@ -129,7 +128,7 @@ def by_columns(benchmark: Benchmark, found: Fields, options: Options) -> Row:
     return Row(
         native_id=found.text("id", *columns.id),
         text=" ".join(plain("question", columns.question)) + (f"\n\n(The attached file is {name}.)" if name else ""),
-        extra={FILES: [str(options.folder / name)]} if name else {},
+        extra={FILES: [name]} if name else {},
         answers=() if answers == _WITHHELD else answers,
         level=found.text("level", *columns.level),
         topics=topics,
@@ -199,6 +198,8 @@ def own_questions(benchmark: Benchmark, found: Fields, options: Options) -> Row:
         question = Question.model_validate(dict(found.values))
     except ValidationError as error:
         raise RowError(UnreadWhy.BAD_ROW) from error
+    if question.meta.get(FILES) and options.files is None:
+        raise RowError(UnreadWhy.NEEDS_FILE)
     kind = question.meta.get("capability") or question.meta.get("kind")
     return Row(
         native_id=question.id,

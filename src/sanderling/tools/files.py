@@ -40,7 +40,7 @@ class ReadFileTool:
     """Reads the files of a session."""
 
     def __init__(self, sessions: Sessions, profile: Profile, limits: SandboxLimits) -> None:
-        self._sessions, self._profile, self._limits = sessions, profile, limits
+        self.tool, self._profile, self._limits = sessions, profile, limits  # the sessions keep what lasts, also for programs
         path = {"type": "string", "description": "The file, such as report.pdf"}
         goal = {"type": "string", "description": "What you want to learn from it."}
         self.spec = ToolSpec(
@@ -62,18 +62,19 @@ class ReadFileTool:
         if context.deadline_s is not None:
             seconds = min(seconds, context.deadline_s * IN_TIME)
         try:
-            async with self._sessions.held(context) as (held, box):
-                found = held.texts[name] = await box.read(name, seconds, held.texts.get(name))
+            async with self.tool.held(context) as (held, box):
+                found = await box.read(name, seconds, held.texts.get(name))
+                held.keep(name, found)
         except SandboxError:
             found = Text(problem="damaged")
         result = self._problem(path, found, context) if found.problem else self._shown(name, asked_part(asked), goal, found)
-        real = time.monotonic() - began if self._sessions.clock is None else 0.0
+        real = time.monotonic() - began if self.tool.clock is None else 0.0
         return ToolResult(**{**vars(result), "latency_s": real})
 
     def _problem(self, path: str, found: Text, context: ToolContext) -> ToolResult:
         shown = visible(" ".join(path.split()))[:500]
         if found.problem == "not-found":
-            names = self._sessions.names(context)
+            names = self.tool.names(context)
             more = f" The question's files are: {', '.join(names)}." if names else ""
             return ToolResult(text=f"There is no file {shown}.{more}", status=ToolStatus.NOT_FOUND)
         why = _PROBLEMS.get(found.problem, "could not be read: its reader was stopped")
@@ -94,9 +95,6 @@ class ReadFileTool:
         else:
             text = visit_text([reply], goal, self._profile.results, parts=True)
         return ToolResult(text=text, provenance=(reply.url,), spans=spans)
-
-    async def leave(self, session: str) -> None:
-        await self._sessions.leave(session)
 
 
 def extracted(name: str, data: bytes, most: int) -> tuple[dict[str, str], str]:

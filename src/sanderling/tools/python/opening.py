@@ -1,18 +1,18 @@
 """The tools that run programs and read files, as settings ask for them."""
 
 import datetime
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
-from sanderling.core.record import Question
 from sanderling.tools.contract import Tool
 from sanderling.tools.files import ReadFileTool
 from sanderling.tools.python.limits import Rung, SandboxLimits
 from sanderling.tools.python.process import bare
 from sanderling.tools.python.sandbox import Sandbox, chosen
-from sanderling.tools.python.sessions import Sessions, files_of
+from sanderling.tools.python.sessions import Sessions
 from sanderling.tools.python.tool import PythonTool
 
 ToolsOf = Callable[[bool], dict[str, Tool]]
@@ -25,15 +25,15 @@ async def opened_programs(
     read_file: bool,
     limits: SandboxLimits,
     profile: Profile,
-    questions: Iterable[Question],
+    files: Mapping[str, Mapping[str, Path]],
     day: datetime.date,
     notice: Callable[[str], None],
 ) -> AsyncIterator[ToolsOf]:
-    """``python`` where a rung is asked for; ``read_file`` where that is, or where there is python and a question has files.
+    """``python`` where a rung is asked for, ``read_file`` where that is.
 
-    ``day``: of research in an offline world. At the end all that still runs is killed. Raises UserError.
+    ``files``: those of questions (`sessions.files_of`). ``day``: of research in an offline world. At the end all that still
+    runs is killed. Raises UserError.
     """
-    files = files_of(list(questions))
     noon = datetime.datetime.combine(day, datetime.time(12), datetime.UTC).timestamp()
     async with AsyncExitStack() as stack:
 
@@ -43,7 +43,7 @@ async def opened_programs(
 
         programs = None if rung is Rung.OFF else kept(await chosen(rung, limits, notice))
         reads = programs
-        if (read_file or (files and programs is not None)) and (reads is None or not reads.files):
+        if read_file and (reads is None or not reads.files):
             try:
                 reads = kept(await chosen(Rung.BUBBLEWRAP, limits))
             except UserError:
@@ -59,7 +59,7 @@ async def opened_programs(
             if programs is not None:
                 own = sessions(programs)
                 tools.append(PythonTool(own, limits))
-            if reads is not None and (read_file or files):
+            if reads is not None and read_file:
                 tools.append(ReadFileTool(own if own is not None and reads is programs else sessions(reads), profile, limits))
             return {tool.spec.name: tool for tool in tools}
 

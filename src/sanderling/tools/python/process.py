@@ -259,8 +259,7 @@ class RunnerBox:
     async def close(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
-        below = [pid for pid, _ in tree(self._process.pid)]
-        for pid in below:  # the runner's end is the end of its namespace
+        for pid, _ in list(tree(self._process.pid)) if self._process.returncode is None else ():
             with contextlib.suppress(OSError):
                 os.kill(pid, 9)
         await self._process.wait()

@@ -2,25 +2,35 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
+from sanderling.core.errors import UserError
 from sanderling.core.record import FILES, Question
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.python.sandbox import Box, Sandbox, SandboxError, Still, Text
 
+_MOST_TEXTS = 4  # of a session, so that a file that is read part by part is read once
 
-def files_of(questions: Sequence[Question]) -> dict[str, dict[str, Path]]:
-    """Of each question that has files, by its id: their paths by the names under which programs see them."""
+
+def files_of(questions: Iterable[Question], folder: Path) -> dict[str, dict[str, Path]]:
+    """Of each question that has files, by its id: their paths by the names under which programs see them.
+
+    Raises UserError for a file that does not lie in the folder: questions that somebody else wrote open none elsewhere.
+    """
     found: dict[str, dict[str, Path]] = {}
     for question in questions:
-        names: dict[str, Path] = {}
-        for path in map(Path, question.meta.get(FILES) or ()):
-            names[path.name if path.name not in names else f"{len(names) + 1}-{path.name}"] = path
-        if names:
-            found[question.id] = names
+        names = question.meta.get(FILES) or []
+        for name in names if isinstance(names, list) else [names]:
+            path = PurePath(name) if isinstance(name, str) else PurePath("/")
+            if path.is_absolute() or ".." in path.parts or not (folder / path).is_file():
+                raise UserError(
+                    f"Question {question.id!r} has the file {name!r}, which does not lie in {folder}: put it there."
+                )
+            own = found.setdefault(question.id, {})
+            own[path.name if path.name not in own else f"{len(own) + 1}-{path.name}"] = folder / path
     return found
 
 
@@ -32,6 +42,13 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     lost: bool = False  # whether an earlier box of the session was killed
     texts: dict[str, Text] = field(default_factory=dict[str, Text])
+
+    def keep(self, name: str, text: Text) -> None:
+        """Remember what a file says, of the few that were read last."""
+        self.texts.pop(name, None)
+        self.texts[name] = text
+        if len(self.texts) > _MOST_TEXTS:
+            del self.texts[next(iter(self.texts))]
 
 
 class Sessions:

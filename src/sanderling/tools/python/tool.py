@@ -22,7 +22,7 @@ class PythonTool:
     """Runs programs."""
 
     def __init__(self, sessions: Sessions, limits: SandboxLimits) -> None:
-        self._sessions, self._limits = sessions, limits
+        self.tool, self._limits = sessions, limits  # which keeps what lasts
         sandbox = sessions.sandbox
         about = _DESCRIPTION.format(
             about=sandbox.about,
@@ -48,7 +48,7 @@ class PythonTool:
         if context.deadline_s is not None:
             seconds = min(seconds, context.deadline_s * IN_TIME)
         try:
-            async with self._sessions.held(context) as (held, box):
+            async with self.tool.held(context) as (held, box):
                 anew, held.lost = held.lost, False
                 ran = await box.run(code, seconds)
         except SandboxError:
@@ -57,11 +57,8 @@ class PythonTool:
             ran.status, ToolStatus.FAILED
         )
         text = shown(ran, self._limits, seconds, anew)
-        real = time.monotonic() - began if self._sessions.clock is None else 0.0  # an offline world's time is its own
+        real = time.monotonic() - began if self.tool.clock is None else 0.0  # an offline world's time is its own
         return ToolResult(text=text, status=status, latency_s=real)
-
-    async def leave(self, session: str) -> None:
-        await self._sessions.leave(session)
 
 
 def shown(ran: Ran, limits: SandboxLimits, seconds: float, anew: bool = False) -> str:
