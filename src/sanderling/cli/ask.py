@@ -64,6 +64,7 @@ def ask(
     web: common.Web = None,
     mcp: common.Mcp = None,
     dock: common.Dock = None,
+    tool: common.Tools = None,
     as_of: Annotated[str | None, option("--as-of", "Research as if on this day: 2024-03-05.", "DATE", common.PLACE)] = None,
     faults: common.Faults = None,
     seed: common.Seed = None,
@@ -81,18 +82,9 @@ def ask(
 ) -> None:
     """Research one question and watch the turns."""
     given = {"model": model, "profile": profile, "device": device, "dtype": dtype, "seed": seed}
-    given |= {"docs": docs, "worlds": world, "web": web, "dock": dock, "as_of": as_of, "faults": faults}
-    given = (
-        {f"agent.{key}": value for key, value in given.items()}
-        | common.servers(mcp, "agent.mcp")
-        | {
-            "spend": spend,
-            "report": report,
-            "out": out,
-            "record": record,
-            "save": save,
-        }
-    )
+    given |= {"docs": docs, "worlds": world, "web": web, "dock": dock, "tools": tool, "as_of": as_of, "faults": faults}
+    given = {f"agent.{key}": value for key, value in given.items()} | common.servers(mcp, "agent.mcp")
+    given |= {"spend": spend, "report": report, "out": out, "record": record, "save": save}
     session = None
     if follow:
         if is_session(question):  # ``--continue SESSION QUESTION`` is as natural

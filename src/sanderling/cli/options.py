@@ -73,6 +73,7 @@ Mcp = Annotated[
     option("--mcp", "A tool server that speaks MCP: its URL, or its command in quotes; repeatable.", "SERVER", PLACE),
 ]
 Dock = Annotated[str | None, option("--dock", "A dock of tool servers (sanderling dock up): its address.", "URL", PLACE)]
+Tools = Annotated[list[str] | None, option("--tool", "A tool of your own, file.py:name; repeatable.", "TOOL", PLACE)]
 Faults = Annotated[
     str | None, option("--faults", "Simulated delays and failures: a name or a TOML file; none by default.", "NAME", PLACE)
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sanderling.cli import options as common
-from sanderling.cli.options import PLACE, option, settings, show
+from sanderling.cli.options import option, settings, show
 from sanderling.core.errors import UserError
 
 app = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
@@ -19,7 +19,7 @@ def serve(
     world: common.Worlds = None,
     docs: common.Docs = None,
     web: common.Web = None,
-    tool: Annotated[list[str] | None, option("--tool", "A tool of your own, file.py:name; repeatable.", "TOOL", PLACE)] = None,
+    tool: common.Tools = None,
     port: Annotated[int | None, option("--port", "Listen here instead, at /mcp; 0: any free port.", min=0, max=65_535)] = None,
     host: Annotated[str | None, option("--host", "Where; anything but 127.0.0.1 needs a token.", "HOST")] = None,
     token_env: Annotated[str | None, option("--token-env", _TOKEN, "NAME")] = None,
