@@ -1,7 +1,7 @@
 """A tool server over standard input and output, without any library, that behaves as its argument says; for tests.
 
-``odd_server.py good|hang|die|stray|huge|broken|lie|deaf|mortal|once|half|names|elsewhere [STATE]``: tools ``echo``
-(idempotent), ``count`` (how often, in the file STATE), ``env``, ``sleep``, ``die`` and ``pid``.
+``odd_server.py good|hang|die|stray|huge|broken|lie|deaf|mortal|once|half|names|elsewhere|keeper|fickle [STATE]``:
+tools ``echo`` (idempotent), ``count`` (how often, in the file STATE), ``env``, ``sleep``, ``die`` and ``pid``.
 """
 
 import json
@@ -33,7 +33,9 @@ if HOW == "elsewhere":
 if HOW == "names":
     odd = ["search", "echo", "a.search", "b.search", "x y", "x.y", "x/y", "é", "ü", "...", "n" * 200, "n" * 201, "echo"]
     TOOLS = [{**TOOLS[0], "name": name} for name in odd]
-CALLS = 0
+if HOW == "keeper":
+    TOOLS[1] = {**TOOLS[1], "_meta": {"sanderling/about": {"keeps": True}}}
+CALLS = LISTS = 0
 
 
 def say(message):
@@ -71,6 +73,11 @@ def call(id, params):
         text = told("\ud800 is half a pair")
     elif name == "echo":
         text = told(str(given.get("text")), wrong=given.get("text") == "fail")
+    elif HOW == "keeper" and name == "count":
+        meta = params.get("_meta") or {}
+        with Path(sys.argv[2]).open("a") as file:
+            file.write(f"left {meta['sanderling/leave']}\n" if "sanderling/leave" in meta else "")
+        text = told(meta.get("sanderling/context", {}).get("session", ""))
     elif name == "count":
         state = Path(sys.argv[2])
         with state.open("ab", buffering=0) as file:
@@ -124,7 +131,8 @@ for line in sys.stdin:
         about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
         answer(id, result={"protocolVersion": version, **about})
     elif method == "tools/list":
-        answer(id, result={"tools": TOOLS})
+        LISTS += 1
+        answer(id, result={"tools": TOOLS[HOW == "fickle" and LISTS > 3 :]})
     elif method == "tools/call":
         call(id, message["params"])
     elif method == "ping":

@@ -359,6 +359,192 @@ async def test_buttons_drain_start_and_kill(tmp_path: Path) -> None:
         assert 'sanderling_dock_calls_total{outcome="ok",pool="p",tool="echo"} 2.0' in metrics
 
 
+async def test_a_free_replica_is_not_kept_from_calls_because_others_wait(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(replicas=2, at_once=1, sticky=True)})) as served:
+        await until(lambda: all(replica.free for replica in served.dock.pools["p"].replicas))
+
+        async def call(session: str, seconds: float) -> httpx.Response:
+            return await served.call("p.sleep", {"seconds": seconds}, headers={"x-session": session})
+
+        for session in "ab":
+            assert (await call(session, 0)).status_code == 200
+        long = [asyncio.create_task(call("a", 1)) for _ in range(2)]
+        await until(lambda: served.dock.pools["p"].waiting == 1)
+        for session in ("b", ""):
+            assert (await call(session, 0)).status_code == 200
+        assert not any(one.done() for one in long)
+        assert [one.status_code for one in await asyncio.gather(*long)] == [200, 200]
+
+
+async def test_calls_of_a_session_that_has_to_wait_for_its_first_replica_share_it(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(replicas=3, sticky=True, warm=False)})) as served:
+        await served.ready("p")
+        await served.post("/dock/p/drain")
+        asked = (served.call("p.pid", headers={"x-session": "s"}) for _ in range(6))
+        assert len({reply.json()["content"] for reply in await asyncio.gather(*asked)}) == 1
+
+
+async def test_a_drain_goes_on_when_its_page_was_left_and_a_second_one_is_no_shorter(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool()}, grace_s=20)) as served:
+        await served.ready("p")
+        running = asyncio.create_task(served.call("p.sleep", {"seconds": 1}))
+        await until(lambda: served.dock.pools["p"].replicas[0].calls == 1)
+        with pytest.raises(httpx.ReadTimeout):
+            await served.post("/dock/p/drain", timeout=0.1)
+        assert (await served.post("/dock/p/drain")).status_code == 200
+        assert (await running).json() == {"content": "slept"}
+        assert served.pids("p") == [0]
+
+
+@pytest.mark.parametrize("path", ["/dock/p", "/dock/p/0"])
+async def test_a_pool_that_is_started_while_it_stops_runs_afterwards(tmp_path: Path, path: str) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(wait_s=20)})) as served:
+        await served.ready("p")
+        running = asyncio.create_task(served.call("p.sleep", {"seconds": 0.5}))
+        await until(lambda: served.dock.pools["p"].replicas[0].calls == 1)
+        drain = asyncio.create_task(served.post(f"{path}/drain"))
+        await until(lambda: served.dock.pools["p"].replicas[0].state == "draining")
+        stopped = await served.call("p.echo", {"text": "x"})  # at once, also where its only replica was drained
+        assert stopped.status_code == 503 and "is stopped: start it" in stopped.json()["detail"]
+        assert (await served.post(f"{path}/start")).status_code == 200
+        assert (await served.call("p.echo", {"text": "x"})).json() == {"content": "x"}
+        assert (await running).json() == {"content": "slept"} and (await drain).status_code == 200
+
+
+async def test_a_call_that_meets_a_pool_on_demand_while_it_stops_starts_it_again(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(warm=False)})) as served:
+        for _ in range(3):
+            assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+            drain = asyncio.create_task(served.post("/dock/p/drain"))
+            await until(lambda: not served.dock.pools["p"].is_open)
+            assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+            await drain
+
+
+async def test_start_ends_the_pause_after_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sanderling.serve.dock.replica._FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr("sanderling.serve.dock.replica._LONGEST_PAUSE_S", 600.0)
+    async with up(dock_of(tmp_path, {"p": pool()})) as served:
+        await served.ready("p")
+        await served.call("p.die")
+        await until(lambda: served.dock.pools["p"].replicas[0].state == "waiting")
+        assert "start now" in (await served.get("/")).text
+        await served.post("/dock/p/0/start")
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+
+
+async def test_a_replica_that_no_longer_lists_a_tool_of_the_pool_is_started_anew(tmp_path: Path) -> None:
+    config = pool("fickle", tools=["echo", "pid"], check={"every_s": 0.1})
+    async with up(dock_of(tmp_path, {"p": config})) as served:
+        replica = served.dock.pools["p"].replicas[0]
+        await until(lambda: replica.starts > 2)
+        assert "has no tool 'echo': choose of count" in replica.reason
+        assert (await served.call("p.echo", {"text": "x"})).status_code == 200
+
+
+async def test_a_replica_is_started_anew_however_often_it_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("sanderling.serve.dock.replica._FIRST_PAUSE_S", 0.0)
+    async with up(dock_of(tmp_path, {"p": {"image": "example/tools"}})) as served:
+        await until(lambda: served.dock.pools["p"].replicas[0].starts > 1_100)
+
+
+async def test_sessions_are_their_client_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = {}
+    for name in ("one", "two"):
+        monkeypatch.setenv(name.upper(), f"secret of {name}")
+        tokens[name] = {"token": f"env:{name.upper()}", "pools": ["p", "q"]}
+    pools = {"p": pool("keeper", left := tmp_path / "left"), "q": pool("good", tmp_path / "n", sticky=True)}
+    async with up(dock_of(tmp_path, pools, tokens=tokens)) as served:
+
+        async def call(client: str, tool: str, meta: dict[str, Any], **more: str) -> Any:
+            headers = {"Authorization": f"Bearer secret of {client}", "Accept": "application/json, text/event-stream", **more}
+            about = {"name": tool, "arguments": {}, "_meta": meta}
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": about}
+            reply = (await served.post("/mcp", asked, headers=headers)).json()
+            return reply["result"]["content"][0]["text"] if reply.get("result", {}).get("content") else reply
+
+        own = [await call(client, "p.count", {}, **{"X-Session": "s"}) for client in ("one", "two")]
+        assert own == ["one/s", "two/s"]  # which is what the server keeps them by
+        assert await call("one", "p.count", {"sanderling/context": {"session": "s"}}) == "one/s"
+        assert await call("one", "p.count", {"sanderling/context": {"session": "two/s", "ordinal": "?"}}) == "one/"
+        assert await call("two", "p.count", {}) == "two/"
+        await call("two", "p.count", {"sanderling/leave": "one/s"})
+        await call("two", "p.count", {"sanderling/leave": "s"})
+        assert left.read_text() == "left two/s\n"
+        assert "200 characters" in str(await call("one", "p.count", {}, **{"X-Session": "s" * 201}))
+        assert await call("one", "q.count", {}, **{"X-Session": "s"}) == "1"
+        await call("one", "q.count", {"sanderling/leave": "s"})  # a tool that knows nothing of it
+        assert await call("one", "q.count", {}, **{"X-Session": "s"}) == "2"
+
+
+async def test_a_call_whose_body_did_not_come_to_its_end_is_not_made(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool("good", tmp_path / "n")})) as served:
+        await served.ready("p")
+        for body in (b"", b"{}"):
+            _, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+            writer.write(b"POST /mcpapi/tool/p.count HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n" + body)
+            await writer.drain()
+            writer.close()
+        for number in range(1, 6):
+            assert (await served.call("p.count")).json() == {"content": number}
+
+
+async def test_a_page_of_others_in_a_browser_that_knows_the_password_may_ask_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("T", "secret")
+    tokens = {"t": {"token": "env:T", "admin": True}}
+    async with up(dock_of(tmp_path, {"p": pool()}, tokens=tokens)) as served:
+        foreign = {"Origin": "http://evil.example", "Content-Type": "text/plain"}
+        for path in ("/mcpapi/tool/p.pid", "/mcp", "/dock/p/kill"):
+            reply = await served._client.post(path, content=b"{}", headers=foreign, auth=("any", "secret"))
+            assert reply.status_code == 403, path
+        page = await served.get("/", auth=("any", "secret"))
+        assert page.status_code == 200 and page.headers["x-frame-options"] == "DENY"
+        own = await served.post("/dock/p/start", headers={"Origin": served.url}, auth=("any", "secret"))
+        assert own.status_code == 200
+
+
+async def test_a_schema_that_refers_elsewhere_fetches_nothing_and_deep_arguments_are_refused(tmp_path: Path) -> None:
+    asked = list[bytes]()
+    elsewhere = await asyncio.start_server(lambda reader, writer: asked.append(b"asked"), "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{elsewhere.sockets[0].getsockname()[1]}/schema"
+    async with up(dock_of(tmp_path, {"p": pool("elsewhere", address)})) as served:
+        assert (await served.call("p.echo", {"text": "x"})).json() == {"content": "x"}
+        assert not asked
+        for depth in (*range(100, 1_100, 50), 100_000):
+            body = b'{"text": ' + b"[" * depth + b"]" * depth + b"}"
+            reply = await served._client.post("/mcpapi/tool/p.env", content=body)
+            assert reply.status_code in (400, 422), (depth, reply.text)
+            reply = await served._client.post("/mcpapi/tool/p.pid", content=body)
+            assert reply.status_code in (200, 400, 422), (depth, reply.text)
+    elsewhere.close()
+
+
+async def test_every_call_is_counted_and_written_down_also_where_none_was_made(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool(), "bad": pool("die")})) as served:
+        await served.call("p.echo", {"text": 3})
+        await served.call("bad.echo", {"text": "x"})
+        lines = [json.loads(line) for line in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
+        assert [(line["pool"], line["tool"], line["outcome"]) for line in lines] == [
+            ("p", "echo", "refused"),
+            ("bad", "", "down"),
+        ]
+        page = (await served.get("/")).text
+        assert "1 refused" in page and "1 down" in page
+
+
+async def test_what_may_be_secret_in_an_address_is_not_shown(tmp_path: Path) -> None:
+    address = {"url": "http://me:pass-word@127.0.0.1:9/mcp?key=pass-word", "start_s": 1}
+    async with up(dock_of(tmp_path, {"p": address})) as served:
+        lost = await served.call("p.echo")
+        assert lost.status_code == 503
+        page = (await served.get("/")).text
+        assert "http://127.0.0.1:9/mcp" in page
+        assert "pass-word" not in page + lost.text + (await served.get("/dock/state")).text
+
+
 async def test_nothing_is_left_of_a_dock(tmp_path: Path) -> None:
     async with up(dock_of(tmp_path, {"p": pool(replicas=2), "hang": pool("hang")})) as served:
         await served.ready("p")
@@ -411,3 +597,6 @@ def test_a_dock_without_pools_or_with_one_secret_for_two_is_refused(tmp_path: Pa
         Dock(dock_of(tmp_path, {"p": pool()}, tokens=tokens))
     with pytest.raises(UserError, match=r"(?s)env:NAME or file:PATH.*MISSING is not set"):
         Dock(dock_of(tmp_path, {"p": pool(secrets={"A": "sk-123"}), "q": pool(secrets={"A": "env:MISSING"})}))
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(UserError, match="empty: put the secret there"):  # or nobody would need one
+        Dock(dock_of(tmp_path, {"p": pool()}, tokens={"a": {"token": f"file:{tmp_path / 'empty'}"}}))

@@ -139,7 +139,8 @@ class Limits:
     async def _body(self, receive: Receive) -> bytes:
         most, body, more = self._settings.max_body_bytes, bytearray(), True
         while more:
-            message = await receive()
+            if (message := await receive())["type"] == "http.disconnect":
+                raise RefusalError(400, "The body was not sent to its end.")
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > most:

@@ -1,5 +1,6 @@
 "use strict";
 const told = document.getElementById("told");
+let wrong = ""; // with the button that was pressed last
 async function look() {
   try {
     const reply = await fetch("/", { cache: "no-store" });
@@ -10,7 +11,7 @@ async function look() {
     document.querySelector("main").replaceChildren(...page.querySelector("main").childNodes);
     for (const id of open) document.getElementById(id)?.setAttribute("open", "");
     if (held) document.querySelector(`[data-act="${held}"]`)?.focus();
-    told.textContent = page.getElementById("told").textContent;
+    told.textContent = wrong || page.getElementById("told").textContent;
   } catch (error) {
     told.textContent = "The dock does not answer.";
   }
@@ -20,7 +21,8 @@ document.addEventListener("click", async (event) => {
   if (!path) return;
   event.target.disabled = true;
   const reply = await fetch(path, { method: "POST" }).catch(() => null);
-  if (!reply || !reply.ok) told.textContent = reply ? (await reply.json()).error : "The dock does not answer.";
+  wrong = "";
+  if (reply && !reply.ok) wrong = await reply.json().then((said) => said.error, () => `The dock answers ${reply.status}.`);
   await look();
 });
 setInterval(look, 2000);

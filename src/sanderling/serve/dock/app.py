@@ -31,7 +31,7 @@ from sanderling.serve.dock.dock import Client, Dock, NoSuchToolError
 from sanderling.serve.dock.pool import DockError, Trouble
 from sanderling.serve.limits import HEALTH, WRONG_TOKEN, Limits, ServerSettings, is_loopback, presents
 from sanderling.tools.contract import ToolResult
-from sanderling.tools.mcp.client import CallRefusedError, Progress
+from sanderling.tools.mcp.client import CallRefusedError
 from sanderling.tools.mcp.wire import sent_result
 
 SESSION = "x-session"
@@ -66,7 +66,7 @@ def dock_app(dock: Dock, settings: ServerSettings) -> ASGIApp:
         Route("/mcpapi/tools", _tools(dock)),
         Route("/list_tools", _tools(dock, bare=True)),
         Route("/mcpapi/server/{pool}/tools", _server_tools(dock)),
-        Route("/mcpapi/tool/{name}", _call(dock), methods=["POST"]),
+        Route("/mcpapi/tool/{name:path}", _call(dock), methods=["POST"]),
         Route("/call_tool", _call_as_message(dock), methods=["POST"]),
         Route("/metrics", _metrics(dock)),
         Route("/", _page(dock)),
@@ -92,11 +92,14 @@ class _Gate(Limits):
         self._clients = dock.clients
 
     def check_client(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")  # which browsers send, with a password of their own accord
+        if origin is not None and origin.partition("://")[2] != headers.get("host"):
+            raise RefusalError(403, "Of pages in a browser only the dock's own may ask it for something.")
         if not self._clients:
             super().check_client(scope)
             scope[_CLIENT] = Client()
             return
-        headers = Headers(scope=scope)
         found = next((client for token, client in self._clients.items() if presents(headers, token)), None)
         if found is None:
             raise WRONG_TOKEN
@@ -122,11 +125,15 @@ def _mcp(dock: Dock, json_response: bool, settings: ServerSettings) -> tuple[ASG
         )
 
     async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        progress: Progress | None = None
+        progress, telling = None, False
         if not json_response:
 
             async def told(done: float, total: float | None, message: str | None) -> None:
-                await context.session.report_progress(done, total, message)
+                nonlocal telling
+                if not telling:  # a reader that is slow misses some
+                    telling = True
+                    await context.session.report_progress(done, total, message)
+                    telling = False
 
             progress = told
         client, session = _client(context.request), context.request.headers.get(SESSION, "")
@@ -248,7 +255,7 @@ def _part(block: types.ContentBlock) -> dict[str, Any]:
 
 def _health(dock: Dock) -> Any:
     async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok", "pools": len(dock.pools)})
+        return JSONResponse({"status": "ok"})
 
     return health
 
@@ -264,7 +271,8 @@ def _metrics(dock: Dock) -> Any:
 def _page(dock: Dock) -> Any:
     async def page(request: Request) -> Response:
         _client(request, admin=True)
-        return HTMLResponse(render("dock.html", title="Dock", script="dock.js", state=dock.state()))
+        page = render("dock.html", title="Dock", script="dock.js", state=dock.state())
+        return HTMLResponse(page, headers={"X-Frame-Options": "DENY"})  # nobody presses its buttons unseen
 
     return page
 
@@ -282,9 +290,6 @@ def _act(dock: Dock) -> Any:
 
     async def act(request: Request) -> Response:
         client = _client(request, admin=True)
-        origin = request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
-            raise RefusalError(403, "Only the dock's own page may do this.")
         pool, action = dock.pools.get(request.path_params["pool"]), request.path_params["action"]
         number = request.path_params.get("number")
         if pool is None or action not in _ACTIONS or (number is not None and number >= len(pool.replicas)):

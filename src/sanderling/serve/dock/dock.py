@@ -3,28 +3,34 @@
 import asyncio
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import mcp_types as types
 from filelock import FileLock, Timeout
 from jsonschema import Draft202012Validator, SchemaError
 from jsonschema.exceptions import best_match
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from sanderling.core.errors import UserError
-from sanderling.serve.dock.config import DockConfig, check_dock
+from sanderling.serve.dock.config import DockConfig, PoolConfig, check_dock
 from sanderling.serve.dock.pool import DockError, Pool
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.mcp.client import CallRefusedError, Progress
 from sanderling.tools.mcp.config import secret
-from sanderling.tools.mcp.wire import CONTEXT, LEAVE
+from sanderling.tools.mcp.wire import LEAVE, About, read_context, sent_context
 
 AUDIT = "audit.jsonl"
 _IDLE_CHECK_S = 5.0
+_LONGEST_SESSION = 200  # characters of its name
+_MOST_CHECKERS = 20_000  # of schemas that are held: servers may list others at each start
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Dock:
             raise UserError("Two tokens of the dock have the same secret: give each its own.")
         self._lock = FileLock(config.state / "lock")
         self._audit, self.audit_trouble = config.state / AUDIT, ""
-        self._checkers: dict[tuple[str, str], Draft202012Validator | None] = {}
+        self._checkers: dict[tuple[str, str], tuple[Any, Draft202012Validator | None]] = {}
         self._idle: asyncio.Task[None] | None = None
         self.metrics = _Metrics(self.pools)
 
@@ -122,16 +128,19 @@ class Dock:
         progress: Progress | None = None,
     ) -> types.CallToolResult:
         """Call a tool by ``pool.tool``. Raises NoSuchToolError, CallRefusedError, DockError."""
-        pool, tool = await self.find(name, client)
-        context = meta.get(CONTEXT)
-        session = session or (str(context.get("session") or "") if isinstance(context, Mapping) else "")
-        if leaving := str(meta.get(LEAVE) or ""):
-            return await self._leave(pool, tool, leaving, meta)
-        if wrong := self._wrong(pool, tool, arguments):
-            raise CallRefusedError(wrong)
         began, replica, outcome = time.perf_counter(), None, "cancelled"
         try:
-            result, replica = await pool.call(tool, arguments, meta, session, progress)
+            pool, tool = await self.find(name, client)
+        except DockError as error:  # the pool that the name begins with is down
+            self._ended(client, self.pools[name.partition(".")[0]], "", arguments, session, None, error.trouble.value, began)
+            raise
+        session, own, meta = _bound(client, pool.tools[tool], meta, session)
+        if LEAVE in meta:
+            return await self._leave(pool, tool, own)
+        try:
+            if wrong := self._wrong(pool, tool, arguments):
+                raise CallRefusedError(wrong)
+            result, replica = await pool.call(tool, arguments, meta, own, progress)
             outcome = "error" if result.is_error else "ok"
             return result
         except DockError as error:
@@ -141,17 +150,14 @@ class Dock:
             outcome = "refused"
             raise
         finally:
-            seconds = time.perf_counter() - began
-            pool.outcomes[outcome] += 1
-            pool.seconds.append(seconds)
-            self.metrics.called(pool.name, tool, outcome, seconds)
-            self._note(client, pool, tool, arguments, session, replica, outcome, seconds)
+            self._ended(client, pool, tool, arguments, session, replica, outcome, began)
 
-    async def _leave(self, pool: Pool, tool: str, session: str, meta: Mapping[str, Any]) -> types.CallToolResult:
-        """A session is over: tell the replica that kept something for it, if there is one."""
-        if pool.keeps(session):
+    async def _leave(self, pool: Pool, tool: str, session: str) -> types.CallToolResult:
+        """A session is over: tell the replica that kept something for it, if there is one, of each tool that may have."""
+        if pool.is_open and pool.keeps(session):
             try:
-                await pool.call(tool, {}, meta, session, None)
+                for name in [name for name, one in pool.tools.items() if About.of(one).keeps]:
+                    await pool.call(name, {}, {LEAVE: session}, session, None)
             except DockError:  # it is gone, with what it kept
                 return types.CallToolResult(content=[])
             finally:
@@ -159,22 +165,26 @@ class Dock:
         return types.CallToolResult(content=[])
 
     def _wrong(self, pool: Pool, tool: str, arguments: Mapping[str, Any]) -> str:
-        """What is wrong with a call's arguments by the tool's schema; a schema that is none checks nothing."""
-        schema = pool.tools[tool].input_schema
-        key = pool.name, json.dumps(schema, sort_keys=True)
-        if key not in self._checkers:
+        """What is wrong with a call's arguments by the tool's schema; one that cannot be used checks nothing."""
+        schema, key = pool.tools[tool].input_schema, (pool.name, tool)
+        if key not in self._checkers or self._checkers[key][0] != schema:
+            if len(self._checkers) >= _MOST_CHECKERS:
+                self._checkers.clear()
             try:
                 Draft202012Validator.check_schema(schema)
-                self._checkers[key] = Draft202012Validator(schema)
+                self._checkers[key] = schema, Draft202012Validator(schema, registry=Registry())  # which fetches nothing
             except SchemaError:
-                self._checkers[key] = None
-        checker = self._checkers[key]
-        error = None if checker is None else best_match(checker.iter_errors(dict(arguments)))
+                self._checkers[key] = schema, None
+        checker = self._checkers[key][1]
+        try:
+            error = None if checker is None else best_match(checker.iter_errors(dict(arguments)))
+        except (Unresolvable, RecursionError, re.error):  # it refers elsewhere, or to itself for ever
+            error = None
         if error is None:
             return ""
         return f"{tool}: {'.'.join(map(str, error.absolute_path)) or 'its arguments'}: {error.message[:300]}."
 
-    def _note(
+    def _ended(
         self,
         client: Client,
         pool: Pool,
@@ -183,12 +193,19 @@ class Dock:
         session: str,
         replica: Replica | None,
         outcome: str,
-        seconds: float,
+        began: float,
     ) -> None:
-        """What the audit log has of a call: everything but the text of arguments and result."""
-        digest = hashlib.sha256(json.dumps(arguments, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest()
+        """Count a call, and write down everything of it but the text of arguments and result."""
+        seconds = time.perf_counter() - began
+        pool.outcomes[outcome] += 1
+        pool.seconds.append(seconds)
+        self.metrics.called(pool.name, tool, outcome, seconds)
+        try:
+            digest = hashlib.sha256(json.dumps(arguments, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        except RecursionError:
+            digest = "nested too deep"
         about = {"client": client.name, "pool": pool.name, "replica": None if replica is None else replica.number}
-        about |= {"tool": tool, "session": session, "arguments": digest[:16]}
+        about |= {"tool": tool, "session": session[:_LONGEST_SESSION], "arguments": digest}
         self.write({**about, "outcome": outcome, "ms": round(seconds * 1_000, 2)})
 
     def write(self, what: Mapping[str, Any]) -> None:
@@ -205,7 +222,7 @@ class Dock:
         while True:
             await asyncio.sleep(_IDLE_CHECK_S)
             for pool in self.pools.values():
-                idle = time.monotonic() - pool.last_call > pool.config.idle_s
+                idle = time.monotonic() - pool.last_call > pool.config.idle_s and not pool.waiting
                 if not pool.config.warm and pool.is_open and idle and not any(one.calls for one in pool.replicas):
                     await pool.stop(0.0)
 
@@ -222,11 +239,25 @@ def _client(name: str, pools: Iterable[str], admin: bool) -> Client:
     return Client(name, None if admin else frozenset(pools), admin)
 
 
+def _bound(client: Client, tool: types.Tool, meta: Mapping[str, Any], session: str) -> tuple[str, str, Mapping[str, Any]]:
+    """A call's session by the client's name and by ours, in which it is nobody else's, and what goes to the server.
+
+    Where a tool keeps something, calls that name no session are of the client's own. Raises CallRefusedError.
+    """
+    context = read_context(meta)
+    session = session or str(meta.get(LEAVE) or "") or context.session
+    if len(session) > _LONGEST_SESSION:
+        raise CallRefusedError(f"The name of a session is too long: give one of {_LONGEST_SESSION} characters at most.")
+    keeps = About.of(tool).keeps
+    own = f"{client.name}/{session}" if session or keeps else ""
+    return session, own, {**meta, **sent_context(replace(context, session=own))} if keeps else meta
+
+
 def _pool_state(pool: Pool) -> dict[str, Any]:
     times = sorted(pool.seconds)
     return {
         "name": pool.name,
-        "command": " ".join(pool.config.command) or pool.config.url,
+        "command": _shown(pool.config),
         "open": pool.is_open,
         "tools": list(pool.tools),
         "waiting": pool.waiting,
@@ -246,12 +277,19 @@ def _pool_state(pool: Pool) -> dict[str, Any]:
                 "failed": one.failed,
                 "starts": one.starts,
                 "reason": one.reason,
-                "since": one.since,
                 "log": list(one.log)[-40:],
             }
             for one in pool.replicas
         ],
     }
+
+
+def _shown(config: PoolConfig) -> str:
+    """What a pool runs; of an address nothing that may be a secret."""
+    if config.url:
+        parts = urlsplit(config.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return " ".join(filter(None, (config.image, *config.command)))
 
 
 class _Metrics:

@@ -20,7 +20,6 @@ from sanderling.serve.dock.config import PoolConfig
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import Progress
-from sanderling.tools.mcp.tools import allowed
 from sanderling.tools.mcp.wire import About
 
 _TRIES = 4  # of an idempotent call, each at another replica or after a restart
@@ -47,12 +46,12 @@ class DockError(Exception):
         self.trouble = trouble
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Waiting:
     """Somebody who waits for a replica: any, or the one of a session."""
 
     found: asyncio.Future[Replica]
-    only: Replica | None
+    session: str
 
 
 class Pool:
@@ -82,19 +81,24 @@ class Pool:
     def start(self, number: int | None = None) -> None:
         """Start all replicas, or one, and take calls."""
         self._open.set()
+        if not self._listed.is_set():
+            self._told.clear()
         self.last_call = time.monotonic()
         for replica in self._chosen(number):
             replica.start()
 
     async def stop(self, grace_s: float, number: int | None = None) -> None:
         """End the replicas, or one, when their calls are done or the grace is over; a pool without any takes no calls."""
-        if number is None:
+        if number is None or all(one.unwanted for one in self.replicas if one.number != number):
             self._open.clear()
             for one in self._waiting:
                 if not one.found.done():
-                    one.found.set_exception(DockError(Trouble.STOPPED, f"The pool {self.name} was stopped."))
+                    one.found.set_exception(self._stopped())
             self._waiting.clear()
         await asyncio.gather(*(replica.stop(grace_s) for replica in self._chosen(number)))
+
+    def _stopped(self) -> DockError:
+        return DockError(Trouble.STOPPED, f"The pool {self.name} is stopped: start it again first.")
 
     async def kill(self, number: int | None = None) -> None:
         """End the processes at once; they are started anew."""
@@ -115,6 +119,8 @@ class Pool:
             async with asyncio.timeout(self.config.start_s + _CHECKED_S):
                 await self._told.wait()
         if not self._listed.is_set():
+            if not self.is_open:
+                raise self._stopped()
             why = next((one.reason for one in self.replicas if one.reason), "it has not started in time")
             raise DockError(Trouble.DOWN, f"The pool {self.name} is down: {why}")
         return self.tools
@@ -125,15 +131,14 @@ class Pool:
         """The result of a call, and who gave it. Raises DockError, and CallRefusedError from the server."""
         if not self.is_open:
             if self.config.warm:
-                raise DockError(Trouble.STOPPED, f"The pool {self.name} is stopped: start it again first.")
+                raise self._stopped()
             self.start()
-        about, definition = About.of(self.tools[tool]), self.tools[tool]
-        hints = definition.annotations
+        definition, hints = self.tools[tool], self.tools[tool].annotations
         again = tool in self.config.idempotent or bool(hints and (hints.idempotent_hint or hints.read_only_hint))
-        sticky = session if session and (about.keeps or self.config.sticky) else ""
-        until, tries = time.monotonic() + self.config.wait_s, _TRIES if again and not sticky else 1
+        sticky = session if About.of(definition).keeps or self.config.sticky else ""
+        tries = _TRIES if again and not sticky else 1
         while True:
-            replica = await self._acquire(sticky, until)
+            replica = await self._acquire(sticky)
             connection = replica.connection
             assert connection is not None
             try:
@@ -159,18 +164,17 @@ class Pool:
                 self.last_call = time.monotonic()
                 self._changed()
 
-    async def _acquire(self, session: str, until: float) -> Replica:
+    async def _acquire(self, session: str) -> Replica:
         """A replica with room for one more call, in the order of asking. Raises DockError."""
-        only = self._of_session(session)
-        if not self._waiting and (replica := self._next(only)) is not None:
-            return self._taken(replica, session)
-        if len(self._waiting) >= self.config.waiting:
-            raise DockError(Trouble.BUSY, f"{len(self._waiting)} calls wait for the pool {self.name} already: try again later.")
-        one = _Waiting(asyncio.get_running_loop().create_future(), only)
+        one = _Waiting(asyncio.get_running_loop().create_future(), session)
         self._waiting.append(one)
+        self._hand_out()
+        if not one.found.done() and len(self._waiting) > self.config.waiting:
+            self._waiting.remove(one)
+            raise DockError(Trouble.BUSY, f"{len(self._waiting)} calls wait for the pool {self.name} already: try again later.")
         try:
-            async with asyncio.timeout(until - time.monotonic()):
-                replica = await one.found
+            async with asyncio.timeout(self.config.wait_s):
+                return await one.found
         except BaseException as error:
             if one in self._waiting:
                 self._waiting.remove(one)
@@ -183,29 +187,49 @@ class Pool:
             sentence = f"No replica of {self.name} was free within {self.config.wait_s:g} seconds{why}."
             ready = any(replica.state is State.READY for replica in self.replicas)
             raise DockError(Trouble.TIMEOUT if ready else Trouble.DOWN, sentence) from None
-        return self._taken(replica, session, counted=True)
+
+    def _hand_out(self) -> None:
+        """Give replicas that are free to those who wait: first come, first served, but nobody waits for another's replica."""
+        lost, full = dict[str, DockError](), False
+        for one in list(self._waiting):
+            if one.found.done():  # it was given up
+                self._waiting.remove(one)
+                continue
+            only = None
+            try:
+                only = self._of_session(one.session)
+            except DockError as error:
+                lost[one.session] = error
+            if one.session in lost:
+                self._waiting.remove(one)
+                one.found.set_exception(lost[one.session])
+            elif only is not None or not full:
+                replica = self._next(only)
+                full = only is None and replica is None
+                if replica is not None:
+                    self._waiting.remove(one)
+                    self._take(replica, one.session)
+                    one.found.set_result(replica)
 
     def _of_session(self, session: str) -> Replica | None:
         """The replica that has what a session kept; None: it has kept nothing yet. Raises DockError where that was lost."""
         if session not in self._sessions:
             return None
         replica, start = self._sessions[session]
-        if replica.starts != start or replica.state not in (State.READY, State.DRAINING):
+        if replica.starts != start or replica.state is not State.READY:
             del self._sessions[session]
-            raise _session_lost(replica.reason or replica.state)
+            raise _session_lost(replica.reason or "it was stopped")
         return replica
 
-    def _taken(self, replica: Replica, session: str, *, counted: bool = False) -> Replica:
+    def _take(self, replica: Replica, session: str) -> None:
         self._turn += 1
         replica.last_used = self._turn
-        if not counted:
-            replica.begin()
+        replica.begin()
         if session:
             self._sessions[session] = replica, replica.starts
             self._sessions.move_to_end(session)
             if len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
-        return replica
 
     def _next(self, only: Replica | None) -> Replica | None:
         """The free replica with the fewest calls, or the one that is asked for, if that is free."""
@@ -219,26 +243,15 @@ class Pool:
         self._sessions.pop(session, None)
 
     def _changed(self) -> None:
-        """A replica is another than before: note its tools, and give it to those who wait, first come first served."""
+        """A replica is another than before: note its tools, and give it to those who wait."""
         for replica in self.replicas:
-            if replica.state is State.READY and replica.connection is not None and replica.connection.tools:
-                self.tools = {tool.name: tool for tool in allowed(replica.connection, self.config.tools)}
+            if replica.state is State.READY:
+                self.tools = replica.tools
                 self._listed.set()
                 break
-        if self._listed.is_set() or all(replica.state is State.WAITING for replica in self.replicas):
+        if self._listed.is_set() or all(replica.reason or replica.state is State.STOPPED for replica in self.replicas):
             self._told.set()
-        elif any(replica.state is State.STARTING for replica in self.replicas):
-            self._told.clear()
-        for one in list(self._waiting):
-            if one.only is not None and one.only.state is not State.READY:
-                self._waiting.remove(one)
-                if not one.found.done():
-                    one.found.set_exception(_session_lost(one.only.reason or one.only.state))
-            elif (replica := self._next(one.only)) is not None:
-                self._waiting.remove(one)
-                if not one.found.done():  # it may have been given up
-                    replica.begin()
-                    one.found.set_result(replica)
+        self._hand_out()
 
 
 def _session_lost(why: str) -> DockError:

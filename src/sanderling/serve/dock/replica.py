@@ -1,7 +1,10 @@
 """One replica of a pool: started, checked, started anew with back-off when it is lost, and always able to say why."""
 
 import asyncio
+import logging
+import os
 import resource
+import signal
 import time
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +24,7 @@ from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.tools import allowed
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
+_log = logging.getLogger(__name__)
 _SOUND_S = 1.0  # who was ready for so long, or answered a call, was not lost at its start
 
 
@@ -40,14 +44,18 @@ class Replica:
     def __init__(self, pool: str, number: int, config: PoolConfig, changed: Callable[[], None]) -> None:
         self.pool, self.number, self.state = pool, number, State.STOPPED
         self.calls = self.served = self.failed = self.starts = 0
-        self.reason, self.since = "", time.time()  # of the last loss; of the state
+        self.reason, self._since = "", time.monotonic()  # of the last loss; of the state
         self.sound = False  # whether a call was answered since the last start
         self.connection: Connection | None = None
+        self.tools: dict[str, types.Tool] = {}  # those of its server that the pool lets through
         self.log: deque[str] = deque(maxlen=200)
         self.last_used = 0  # the pool's turn in which it was given a call: ties go round
         self._config, self._changed = config, changed
         self._task: asyncio.Task[None] | None = None
-        self._stop, self._doubt, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None  # while it is being stopped
+        self._again = False  # whether it is to be started once it has ended
+        self._stop = False
+        self._wake, self._doubt, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._idle.set()
 
     @property
@@ -71,6 +79,11 @@ class Replica:
         alive = self.connection is not None and self.connection.alive  # its end is seen here before the state says so
         return alive and self.state is State.READY and self.calls < self._config.at_once
 
+    @property
+    def unwanted(self) -> bool:
+        """Whether it is to take no calls until somebody starts it."""
+        return not self._again if self._ending is not None else self._task is None or self._task.done()
+
     def begin(self) -> None:
         """It has one more call."""
         self.calls += 1
@@ -83,56 +96,84 @@ class Replica:
             self._idle.set()
 
     def start(self) -> None:
-        """Start it, unless it runs."""
-        if self._task is None or self._task.done():
-            self._stop, self._doubt = asyncio.Event(), asyncio.Event()
+        """Start it, unless it runs: at once after a loss, and anew after the end of one that is being stopped."""
+        if self.state in (State.STOPPED, State.WAITING):
+            self.reason = ""
+        if self._ending is not None:
+            self._again = True
+        elif self._task is None or self._task.done():
+            self._stop = False
             self._task = asyncio.create_task(self._supervise(), name=self.name)
+        else:
+            self._wake.set()
 
     async def stop(self, grace_s: float = 0.0) -> None:
-        """End it, after the calls that it has if they end in time."""
+        """End it, after the calls that it has if they end in time; it goes on where whoever asked waits no longer."""
+        self._again = False
         if self._task is None or self._task.done():
             return
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(grace_s, self._task))
+        await asyncio.shield(self._ending)
+
+    async def _end(self, grace_s: float, task: asyncio.Task[None]) -> None:
         if self.state is State.READY:
             self._become(State.DRAINING)
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s):
                     await self._idle.wait()
-        self._stop.set()
-        if self.connection is not None:
+        self._stop = True
+        self._wake.set()
+        if self.state is State.STARTING:
+            task.cancel()  # who does not come up does not hear either
+        elif self.connection is not None:
             await self.connection.close()
-        await asyncio.wait({self._task})
+        await asyncio.wait({task})
+        self._ending = None
+        if self._again:
+            self.start()
 
     async def kill(self) -> None:
         """End what runs at once, whatever it does; it is started anew."""
-        if self.connection is not None and self.state in (State.READY, State.STARTING, State.DRAINING):
-            self.connection.why = "it was killed on request"
-            await self.connection.close()
+        connection = self.connection
+        if connection is None or self.state not in (State.READY, State.STARTING, State.DRAINING):
+            return
+        connection.why = connection.why or "it was killed on request"
+        server = connection.server
+        if isinstance(server, Child) and server.pid and not server.over.is_set():
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+        await connection.close()
 
     def doubted(self) -> None:
         """A call took too long: look whether it is still alive."""
         self._doubt.set()
 
     def _become(self, state: State) -> None:
-        self.state, self.since = state, time.time()
+        self.state, self._since = state, time.monotonic()
         self._changed()
 
     async def _supervise(self) -> None:
         losses = 0
-        while not self._stop.is_set():
-            self.sound = False
-            self._become(State.STARTING)
-            self.starts += 1
-            self.reason = await self._life()
-            was_ready = self.state is State.READY and time.time() - self.since > _SOUND_S
-            losses = 1 if self.sound or was_ready else losses + 1
-            if self._stop.is_set():
-                break
-            self.log.append(f"(lost) {self.reason}")
-            self._become(State.WAITING)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (losses - 1))):
-                    await self._stop.wait()
-        self._become(State.STOPPED)
+        try:
+            while not self._stop:
+                self.sound = False
+                self.starts += 1
+                self._become(State.STARTING)
+                reason = await self._life()
+                was_ready = self.state is State.READY and time.monotonic() - self._since > _SOUND_S
+                losses = 1 if self.sound or was_ready else losses + 1
+                if self._stop:
+                    break
+                self.reason = reason
+                self.log.append(f"(lost) {self.reason}")
+                self._become(State.WAITING)
+                self._wake.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(losses - 1, 10))):
+                        await self._wake.wait()
+        finally:
+            self._become(State.STOPPED)
 
     async def _life(self) -> str:
         """From one start to its end; why it ended."""
@@ -140,20 +181,29 @@ class Replica:
             self.connection = connection = connection_to(self.name, boxed(self._config))
         except UserError as error:
             return str(error)
-        if isinstance(connection.server, Child):
-            connection.server.log = self.log  # it outlives the process
         try:
+            if isinstance(connection.server, Child):
+                connection.server.log = self.log  # it outlives the process
             await connection.open()
-            allowed(connection, self._config.tools)
+            self._let_through(connection)
             await self._check(connection)
-            if not self._stop.is_set():
+            if not self._stop:
+                self._doubt.clear()
                 self._become(State.READY)
                 await self._watch(connection)
         except (ToolOutageError, UserError) as error:
             return str(error)
+        except Exception as error:  # whatever else a server brings about: its replica is started anew
+            _log.exception("%s failed", self.name)
+            return f"{self.name}: {type(error).__name__} ({error})."
         finally:
             await connection.close()
         return connection.why
+
+    def _let_through(self, connection: Connection) -> None:
+        """Note its tools. Raises UserError where one is missing that the pool names."""
+        self.tools = {tool.name: tool for tool in allowed(connection, self._config.tools)}
+        self._changed()
 
     async def _watch(self, connection: Connection) -> None:
         """Until it is over; checked when it has nothing to do, and when a call took too long. Raises ToolOutageError."""
@@ -175,6 +225,7 @@ class Replica:
             async with asyncio.timeout(check.within_s):
                 if not check.tool:
                     await connection.list_again()
+                    self._let_through(connection)
                     return
                 result = await connection.call(check.tool, check.arguments)
         except TimeoutError:

@@ -175,6 +175,8 @@ class Connection:
             return _failed(_reason(error))  # a result that is not what the tool's schema says
         except (HTTPError, OSError, ValidationError) as error:
             raise self._outage(_reason(error)) from error
+        except ValueError as error:  # nested too deep
+            raise CallRefusedError(f"{tool} cannot be sent its arguments ({_reason(error)}).") from error
         finally:
             over.cancel()
             if not call.done():

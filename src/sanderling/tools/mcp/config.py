@@ -71,10 +71,13 @@ def secret(place: str) -> str:
         return found
     if kind == "file" and where:
         try:
-            return Path(where).read_text(encoding="utf-8").strip()
+            found = Path(where).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", "") or error
             raise UserError(f"The secret in {where} cannot be read ({why}): check the file.") from error
+        if not found:
+            raise UserError(f"The file {where} is empty: put the secret there.")
+        return found
     raise UserError("A secret is written env:NAME or file:PATH, never as it is.")
 
 
