@@ -22,6 +22,7 @@ from sanderling.tools.python.sessions import Sessions
 from sanderling.tools.python.tool import PythonTool
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import build_world
+from sanderling.world.sources.documents import files_below
 
 NOON = 1_700_000_000.0
 SCRIPT = """
@@ -244,3 +245,24 @@ async def test_an_interrupted_episode_has_its_files_again(tmp_path: Path, monkey
                     (tmp_path / "again").touch()
                     continue
                 assert (await running).answer == "kept"
+
+
+@needs_bubblewrap
+async def test_what_programs_wrote_can_be_kept_and_lies_nowhere_else(tmp_path: Path) -> None:
+    sessions = Sessions(bubblewrap(SandboxLimits()), None, {}, tmp_path / "kept" / "here")
+    code = (
+        "import os\nos.makedirs('plots/x')\nopen('plots/a.png', 'wb').write(b'png')\n"
+        "open('plots/x/b\\n\\x1b[2J', 'w').write('1'); open('c\\\\d', 'w').write('2'); os.symlink('/etc/passwd', 'e')\n"
+        "open('gone', 'w'); open('later', 'w')"
+    )
+    tool, here = PythonTool(sessions, SandboxLimits()), ToolContext(session="s", question="../q/1", attempt=2)
+    await tool({"code": code}, here)
+    await tool({"code": "import os\nos.remove('gone'); os.remove('later'); os.symlink('/usr/bin/env', 'later')"}, here)
+    await sessions.leave("s")
+    await sessions.sandbox.close()
+    found = {str(one.relative_to(tmp_path)): one.read_bytes() for one in files_below(tmp_path) if isinstance(one, Path)}
+    assert found == {
+        "kept/here/_q_1-2/c_d": b"2",
+        "kept/here/_q_1-2/plots/x/b_\u241b[2J": b"1",
+        "kept/here/_q_1-2/plots/a.png": b"png",
+    }

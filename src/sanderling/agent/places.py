@@ -101,6 +101,8 @@ class PlaceConfig(Frozen):
     """A tool ``read_file``, for the files of questions and for those that programs wrote."""
     files: Path | None = None
     """Folder of the files that questions name in ``meta.files``; brings ``read_file``. In ``eval run``, the benchmark's own."""
+    keep: Path | None = None
+    """Folder to which files that programs wrote are copied when an episode ends, a folder for each."""
     sandbox: SandboxLimits = SandboxLimits()
     filters: tuple[str, ...] = ()
     """Filters that hide pages from the agent, in a world or on the live web: ``file.py:name``, called with a `World`."""
@@ -206,7 +208,7 @@ async def _programs(
     from sanderling.tools.python.sessions import files_of
 
     files = {} if config.files is None else files_of(questions, config.files)
-    how = config.python, reads, config.sandbox, profile, files, SystemClock(config.as_of).today(), notice
+    how = config.python, reads, config.sandbox, profile, files, SystemClock(config.as_of).today(), notice, config.keep
     async with opened_programs(*how) as programs:
         yield programs
 

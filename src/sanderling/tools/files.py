@@ -64,7 +64,7 @@ class ReadFileTool:
         try:
             async with self.tool.held(context) as (held, box):
                 found = await box.read(name, seconds, held.texts.get(name))
-                held.keep(name, found)
+                held.remember(name, found)
         except SandboxError:
             found = Text(problem="damaged")
         result = self._problem(path, found, context) if found.problem else self._shown(name, asked_part(asked), goal, found)

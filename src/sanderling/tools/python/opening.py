@@ -28,11 +28,12 @@ async def opened_programs(
     files: Mapping[str, Mapping[str, Path]],
     day: datetime.date,
     notice: Callable[[str], None],
+    keep: Path | None = None,
 ) -> AsyncIterator[ToolsOf]:
     """``python`` where a rung is asked for, ``read_file`` where that is.
 
-    ``files``: those of questions (`sessions.files_of`). ``day``: of research in an offline world. At the end all that still
-    runs is killed. Raises UserError.
+    ``files``: those of questions (`sessions.files_of`). ``day``: of research in an offline world. ``keep``: folder for what
+    programs wrote. At the end all that still runs is killed. Raises UserError.
     """
     noon = datetime.datetime.combine(day, datetime.time(12), datetime.UTC).timestamp()
     async with AsyncExitStack() as stack:
@@ -51,7 +52,7 @@ async def opened_programs(
 
         def tools_of(offline: bool) -> dict[str, Tool]:
             def sessions(sandbox: Sandbox) -> Sessions:
-                found = Sessions(sandbox, noon if offline else None, files)
+                found = Sessions(sandbox, noon if offline else None, files, keep)
                 stack.push_async_callback(found.close)
                 return found
 

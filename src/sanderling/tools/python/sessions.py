@@ -2,16 +2,20 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import FILES, Question
+from sanderling.core.text import visible
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.python.sandbox import Box, Sandbox, SandboxError, Still, Text
 
+_MOST_COPIED, _LONGEST_NAME = 64 * 2**20, 200  # bytes of a file, and of its name
 _MOST_TEXTS = 4  # of a session, so that a file that is read part by part is read once
 
 
@@ -38,12 +42,14 @@ def files_of(questions: Iterable[Question], folder: Path) -> dict[str, dict[str,
 class Held:
     """A session's box, and what was read in it."""
 
+    name: str
     box: Box | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     lost: bool = False  # whether an earlier box of the session was killed
+    written: set[str] = field(default_factory=set[str])  # names of files that programs wrote
     texts: dict[str, Text] = field(default_factory=dict[str, Text])
 
-    def keep(self, name: str, text: Text) -> None:
+    def remember(self, name: str, text: Text) -> None:
         """Remember what a file says, of the few that were read last."""
         self.texts.pop(name, None)
         self.texts[name] = text
@@ -54,10 +60,15 @@ class Held:
 class Sessions:
     """The boxes of one sandbox, by session."""
 
-    def __init__(self, sandbox: Sandbox, clock: float | None, files: Mapping[str, Mapping[str, Path]]) -> None:
-        """``clock``: when the day of an offline world began, in which programs are deterministic; ``files``: by question."""
+    def __init__(
+        self, sandbox: Sandbox, clock: float | None, files: Mapping[str, Mapping[str, Path]], keep: Path | None = None
+    ) -> None:
+        """``clock``: when the day of an offline world began, in which programs are deterministic; ``files``: by question.
+
+        ``keep``: folder to which what programs wrote is copied when a session ends.
+        """
         self.sandbox, self.clock = sandbox, clock
-        self._files, self._held = files, dict[str, Held]()
+        self._files, self._keep, self._held = files, keep, dict[str, Held]()
 
     def names(self, context: ToolContext) -> list[str]:
         """The files of a call's question."""
@@ -66,7 +77,7 @@ class Sessions:
     @asynccontextmanager
     async def held(self, context: ToolContext) -> AsyncIterator[tuple[Held, Box]]:
         """A session's box, for one call alone; one that goes away meanwhile is dropped. Raises ToolOutageError."""
-        held = self._held.setdefault(context.session, Held())
+        held = self._held.setdefault(context.session, Held(f"{context.question or 'session'}-{context.attempt}"))
         async with held.lock:
             try:
                 box = held.box = held.box or await self._open(context)
@@ -93,7 +104,12 @@ class Sessions:
 
     async def leave(self, session: str) -> None:
         held = self._held.pop(session, None)
-        if held is not None and held.box is not None:
+        if held is None or held.box is None:
+            return
+        try:
+            if self._keep is not None:
+                await _copied(held, held.box, self._keep / _plain(held.name))
+        finally:
             await held.box.close()
 
     async def close(self) -> None:
@@ -101,3 +117,24 @@ class Sessions:
         for session in list(self._held):
             with contextlib.suppress(SandboxError):
                 await self.leave(session)
+
+
+async def _copied(held: Held, box: Box, folder: Path) -> None:
+    """Copy what programs wrote; names are theirs, and lead nowhere else."""
+    for name in sorted(held.written):
+        data = await box.get(name, _MOST_COPIED)
+        parts = [_plain(part) for part in PurePosixPath(name).parts]
+        if data is not None and parts:
+            await asyncio.to_thread(_write, folder.joinpath(*parts), data)
+
+
+def _write(file: Path, data: bytes) -> None:
+    with or_cannot(f"write {file}"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, data)
+
+
+def _plain(name: str) -> str:
+    """A name as one of a file here: no separator, nothing that a terminal obeys, and not that of another folder."""
+    found = re.sub(r"[/\\:\s]", "_", visible(name)).lstrip(".")
+    return found.encode()[-_LONGEST_NAME:].decode(errors="ignore") or "_"

@@ -51,6 +51,7 @@ class PythonTool:
             async with self.tool.held(context) as (held, box):
                 anew, held.lost = held.lost, False
                 ran = await box.run(code, seconds)
+                held.written |= {name for name, _ in ran.files}
         except SandboxError:
             ran, anew = Ran("lost"), False
         status = {"ok": ToolStatus.OK, "seconds": ToolStatus.TIMEOUT, "cpu": ToolStatus.TIMEOUT}.get(
