@@ -1,7 +1,8 @@
 """A tool server over standard input and output, without any library, that behaves as its argument says; for tests.
 
-``odd_server.py good|hang|die|stray|huge|broken|lie|deaf|mortal|once|half|names|elsewhere|keeper|fickle [STATE]``:
-tools ``echo`` (idempotent), ``count`` (how often, in the file STATE), ``env``, ``sleep``, ``die`` and ``pid``.
+``odd_server.py HOW [STATE]``; good, hang, die, stray, huge, broken, lie, deaf, mortal, strict, promise, once, half, names,
+elsewhere, keeper or fickle: tools ``echo`` (idempotent), ``count`` (how often, in the file STATE), ``env``, ``sleep``, ``die``
+and ``pid``.
 """
 
 import json
@@ -28,6 +29,8 @@ TOOLS = [
 ]
 if HOW == "lie":
     TOOLS[0] = {**TOOLS[0], "inputSchema": {"type": "object", "properties": {"text": {"type": "no such type"}}}}
+if HOW == "promise":
+    TOOLS[0] = {**TOOLS[0], "outputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
 if HOW == "elsewhere":
     TOOLS[0] = {**TOOLS[0], "inputSchema": {"type": "object", "properties": {"text": {"$ref": sys.argv[2]}}}}
 if HOW == "names":
@@ -36,6 +39,7 @@ if HOW == "names":
 if HOW == "keeper":
     TOOLS[1] = {**TOOLS[1], "_meta": {"sanderling/about": {"keeps": True}}}
 CALLS = LISTS = 0
+BEGUN = False
 
 
 def say(message):
@@ -104,6 +108,8 @@ def call(id, params):
     else:
         answer(id, error={"code": -32602, "message": f"no tool {name}"})
         return
+    if HOW == "promise" and name == "echo":
+        text["structuredContent"] = {"n": "none"}
     answer(id, result=text)
 
 
@@ -124,6 +130,10 @@ if HOW == "stray":
 for line in sys.stdin:
     message = json.loads(line)
     method, id = message.get("method"), message.get("id")
+    if HOW == "strict" and method != "initialize" and not BEGUN:
+        sys.stderr.write("expected initialize\n")
+        sys.exit(5)
+    BEGUN = True
     if HOW == "stray":
         sys.stdout.write("got a line\n")
     if method == "initialize":

@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -232,6 +234,62 @@ async def test_a_schema_that_refers_elsewhere_opens_no_connection() -> None:
         async with tools(odd("elsewhere", f"{url}/schema")) as found:
             assert (await found["echo"]({"text": "x"}, ToolContext())).text == "x"
     assert not reached
+
+
+async def test_a_server_that_ends_at_what_is_newer_than_itself_is_met_as_it_is() -> None:
+    async with tools(odd("strict")) as found:
+        assert (await found["echo"]({"text": "hi"}, ToolContext())).text == "hi"
+
+
+async def test_a_result_that_breaks_its_tool_s_promise_is_a_failure() -> None:
+    async with tools(odd("promise")) as found:
+        said = await found["echo"]({"text": "hi"}, ToolContext())
+        assert said.status is ToolStatus.FAILED and "structured" in said.text
+        assert (await found["env"]({"text": "HOME"}, ToolContext())).status is ToolStatus.OK
+
+
+KILLED = """
+import asyncio, sys
+from sanderling.tools.mcp.config import ServerConfig, server_to
+
+async def main():
+    server = server_to("odd", ServerConfig(command=tuple(sys.argv[1:])))
+    await server.open()
+    print(server.process.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("path", [os.environ["PATH"], "/nowhere"], ids=["tied", "untied"])
+def test_a_server_does_not_outlive_us_however_we_end(path: str) -> None:
+    """Where util-linux is not there to tie it to us, it notices that its input has ended."""
+    words = [sys.executable, "-c", KILLED, sys.executable, str(ODD), "good"]
+    ours = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PATH": path})
+    assert ours.stdout
+    pid = int(ours.stdout.readline())
+    ours.kill()
+    ours.wait()
+    ours.stdout.close()
+    for _ in range(1_000):
+        if not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text():
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("it goes on")
+
+
+async def test_nothing_is_left_open_when_servers_come_and_go(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for _ in range(3):
+        async with opened(odd("good")) as server:
+            found = {tool.spec.name: tool for tool in found_in(server)[1]}
+            for _ in range(2):
+                with pytest.raises(ToolOutageError):
+                    await found["die"]({}, ToolContext())
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_what_a_server_prints_between_messages_is_left_out() -> None:

@@ -19,6 +19,7 @@ from httpx2 import HTTPError
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 import sanderling
@@ -57,6 +58,7 @@ class Connection:
 
     def __init__(self, name: str, server: Child | Address, *, start_s: float = 30.0) -> None:
         self.name, self.server, self.closed, self.why = name, server, asyncio.Event(), ""
+        self.legacy = False  # whether it speaks no protocol after 2025, and is not asked again whether it does
         self.forgot_us = False  # its session is over: a call that was told so never began
         self.tools: tuple[types.Tool, ...] = ()
         self._start_s = start_s
@@ -89,17 +91,14 @@ class Connection:
     async def _live(self, ready: asyncio.Future[None]) -> None:
         """The connection's whole life, in one task."""
         try:
-            async with AsyncExitStack() as stack:
-                transport = self.server.connected() if isinstance(self.server, Child) else await self._http(stack, self.server)
-                info = types.Implementation(name="sanderling", version=sanderling.__version__)
-                self._client = await stack.enter_async_context(Client(transport, client_info=info, cache=None))
-                self.tools = await self._listed(self._client)
-                if not ready.done():
-                    ready.set_result(None)
-                try:
-                    await self._until_over()
-                finally:
-                    self._client = None  # calls that come while it ends find none
+            try:
+                await self._serve(ready)
+            except Exception:
+                ended = isinstance(self.server, Child) and self.server.over.is_set()
+                if ready.done() or self.legacy or not ended:
+                    raise
+                self.legacy = True  # some end at a first message that they do not know
+                await self._serve(ready)
         except BaseException as error:
             self.why = self.why or _reason(error)
             if isinstance(error, asyncio.CancelledError):
@@ -111,6 +110,22 @@ class Connection:
             self.closed.set()
             if not ready.done():
                 ready.set_exception(self._outage())
+
+    async def _serve(self, ready: asyncio.Future[None]) -> None:
+        """Start or reach it, and stay until it is over."""
+        async with AsyncExitStack() as stack:
+            transport = self.server.connected() if isinstance(self.server, Child) else await self._http(stack, self.server)
+            info = types.Implementation(name="sanderling", version=sanderling.__version__)
+            about = {"client_info": info, "cache": None, "mode": "legacy" if self.legacy else "auto"}
+            self._client = await stack.enter_async_context(Client(transport, **about))
+            self.tools = await self._listed(self._client)
+            self.legacy = self._client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+            if not ready.done():
+                ready.set_result(None)
+            try:
+                await self._until_over()
+            finally:
+                self._client = None  # calls that come while it ends find none
 
     async def _http(self, stack: AsyncExitStack, address: Address) -> Any:
         client = await stack.enter_async_context(http_client(address.url, address.token, address.reply_bytes))

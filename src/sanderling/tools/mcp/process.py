@@ -72,7 +72,7 @@ class Child:
             limit=self.limits.reply_bytes,
             start_new_session=True,
         )
-        self.pid, self.ending = process.pid, ""
+        self.pid, self.ending, self.over = process.pid, "", asyncio.Event()
         _limit(process.pid, self.limits)
         received, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, to_send = anyio.create_memory_object_stream[SessionMessage](0)

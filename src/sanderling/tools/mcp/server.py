@@ -82,6 +82,7 @@ class ToolServer:
             if self.is_up or self._is_over or time.monotonic() < self._not_before:
                 return self._connection  # which says why it is over
             connection = self._connect()
+            connection.legacy = self._connection.legacy
             try:
                 await connection.open()
                 if worlds_of(connection.tools) != worlds_of(self.tools):
