@@ -49,6 +49,12 @@ def site() -> Iterator[tuple[str, list[str]]]:
         yield url.replace("127.0.0.1", "site.test"), asked
 
 
+@pytest.fixture(autouse=True)
+def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where profiles are made: other tests have browsers, too."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 async def look_up(host: str) -> list[str]:
     return ["127.0.0.1"]
 
@@ -91,6 +97,6 @@ async def test_a_script_that_never_ends_is_a_timeout_and_leaves_no_browser(site:
 
 def left_over() -> list[str]:
     """What is left of browsers: processes and profiles."""
+    here = tempfile.gettempdir()
     running = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
-    profiles = map(str, Path(tempfile.gettempdir()).glob("sanderling-page-*"))
-    return [*profiles, *(repr(line) for line in running if b"sanderling-page-" in line)]
+    return [*map(str, Path(here).glob("sanderling-page-*")), *(repr(line) for line in running if here.encode() in line)]

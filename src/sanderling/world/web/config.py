@@ -23,9 +23,9 @@ class LiveConfig(Frozen):
     prices: dict[str, float] = Field(default={})
     """What a call of a service costs, by name: ``prices.serper=0.001``; the others are free."""
     max_cost: float | None = Field(default=None, ge=0)
-    """Most money for searches and pages of a run; past it the agent is told so and goes on without."""
+    """Most money for searches and pages of one process; past it the agent is told so and goes on without."""
     max_calls: int | None = Field(default=None, ge=0)
-    """Most searches and pages of a run, those from the cache not counted."""
+    """Most searches and pages of one process, those from the cache not counted."""
     per_minute: dict[str, int] = Field(default={})
     """Most calls of a service in a minute, by name."""
     concurrent: int = Field(default=4, ge=1)

@@ -120,7 +120,7 @@ ENGINES: dict[str, Engine] = {
     ),
     "searxng": Engine(
         _searxng, _searxng_hits, place="SEARXNG_URL", refused=(200, 401, 403, 404),
-        advice="add json to search.formats in its settings.yml, and start it again",
+        advice="add json to search.formats in its settings.yml, and see that this is its address",
     ),
     "brave": Engine(
         _brave, _brave_hits, "https://api.search.brave.com", "BRAVE_API_KEY", refused=(401, 402, 403, 404, 422),

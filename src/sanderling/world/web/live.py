@@ -208,8 +208,11 @@ class LiveWeb(World):
 
     async def _refusal(self, url: str) -> ToolStatus | None:
         """Why an address is not read: it is not public, or nobody says in time whether it is."""
+        host = public.host_of(url)
+        if host in self._allowed:
+            return None
         try:
-            await public.looked_up(public.host_of(url), self._allowed, self._look_up)
+            await public.looked_up(host, self._allowed, self._look_up)
         except public.NotAllowedError:
             return ToolStatus.BLOCKED
         except TimeoutError:

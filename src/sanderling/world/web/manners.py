@@ -24,6 +24,7 @@ AGENT = "sanderling"
 """By which sites may know us, in their robots.txt as well."""
 MOST_ROBOTS = 500 << 10  # bytes of a robots.txt that are read
 _ANEW_S = 86_400.0
+_MOST_KEPT = 10_000  # sites whose robots.txt is remembered
 
 
 @dataclass
@@ -80,6 +81,8 @@ class Manners:
         if time.monotonic() - read_at > _ANEW_S:
             rules = await self._read(f"{origin}/robots.txt")
             self._rules[origin] = time.monotonic(), rules
+            if len(self._rules) > _MOST_KEPT:
+                del self._rules[next(iter(self._rules))]
         if isinstance(rules, bool):
             return rules
         found = await self._workers.ask("rules", url, AGENT, raw=rules)

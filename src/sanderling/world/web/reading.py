@@ -154,7 +154,7 @@ class Workers:
 
     async def _begun(self) -> asyncio.subprocess.Process:
         pipe, nobody = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         how: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": nobody, "env": environment, "start_new_session": True}
         return await asyncio.create_subprocess_exec(sys.executable, "-m", __name__, **how)
 

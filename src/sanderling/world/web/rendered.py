@@ -206,7 +206,10 @@ class _Proxy:
                 path = parts._replace(scheme="", netloc="").geturl() or "/"
                 kept = [line for line in head.split("\r\n")[1:-2] if not line.lower().startswith(("proxy-", "connection:"))]
                 there.write("\r\n".join([f"{method} {path} {version}", *kept, "Connection: close", "", ""]).encode("latin-1"))
-            await asyncio.gather(_poured(reader, there), _poured(back, writer))
+            pouring = [asyncio.ensure_future(_poured(*way)) for way in ((reader, there), (back, writer))]
+            await asyncio.wait(pouring, return_when=asyncio.FIRST_COMPLETED)  # one side has ended
+            for one in pouring:
+                one.cancel()
         except (NotAllowedError, UnknownHostError, IndexError):
             writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
@@ -225,5 +228,3 @@ async def _poured(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> Non
         while data := await source.read(1 << 16):
             to.write(data)
             await to.drain()
-        if to.can_write_eof():
-            to.write_eof()
