@@ -50,9 +50,11 @@ def site() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.fixture(autouse=True)
-def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where profiles are made: other tests have browsers, too."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def own_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where profiles are made, since other tests have browsers, too; a short path, as sockets in it need."""
+    with tempfile.TemporaryDirectory(prefix="r-") as place:
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        yield
 
 
 async def look_up(host: str) -> list[str]:
