@@ -4,8 +4,13 @@ import asyncio
 import importlib.util
 import json
 import os
+import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -377,7 +382,7 @@ async def test_a_free_replica_is_not_kept_from_calls_because_others_wait(tmp_pat
 
 
 async def test_calls_of_a_session_that_has_to_wait_for_its_first_replica_share_it(tmp_path: Path) -> None:
-    async with up(dock_of(tmp_path, {"p": pool(replicas=3, sticky=True, warm=False)})) as served:
+    async with up(dock_of(tmp_path, {"p": pool(replicas=3, at_once=1, sticky=True, warm=False)})) as served:
         await served.ready("p")
         await served.post("/dock/p/drain")
         asked = (served.call("p.pid", headers={"x-session": "s"}) for _ in range(6))
@@ -553,6 +558,38 @@ async def test_nothing_is_left_of_a_dock(tmp_path: Path) -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_dock_s_process_ends_with_all_that_it_started(tmp_path: Path, how: signal.Signals) -> None:
+    if how is signal.SIGKILL and not shutil.which("setpriv"):
+        pytest.skip("servers end with a dock that is killed where util-linux has setpriv")
+    command = json.dumps(pool()["command"])
+    settings = f"state = '{tmp_path / 'state'}'\ngrace_s = 0\n[pools.p]\ncommand = {command}\nreplicas = 2"
+    (tmp_path / "dock.toml").write_text(settings)
+    up = [sys.executable, "-m", "sanderling", "dock", "up", str(tmp_path / "dock.toml"), "--port", "0"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(up, stderr=subprocess.PIPE, text=True, env=env) as dock, ThreadPoolExecutor() as threads:
+        try:
+            assert dock.stderr
+            with httpx.Client(base_url=dock.stderr.readline().split()[0], timeout=60) as client:
+                assert client.get("/mcp", headers={"Accept": "text/event-stream"}).status_code == 405
+                assert client.post("/mcpapi/tool/p.echo", json={"text": "x"}).status_code == 200
+                running = threads.submit(client.post, "/mcpapi/tool/p.sleep", json={"seconds": 60})
+                replicas = list[dict[str, Any]]()
+                while not any(one["calls"] for one in replicas):
+                    replicas = client.get("/dock/state").json()["pools"][0]["replicas"]
+                dock.send_signal(how)
+                if how is signal.SIGTERM:
+                    reply = running.result()
+                    assert reply.status_code == 503 and "is being stopped" in reply.text
+                    assert dock.wait() == 0
+                    assert "Traceback" not in dock.stderr.read()
+        finally:
+            dock.kill()
+    for pid in (one["pid"] for one in replicas if one["pid"]):
+        while Path(f"/proc/{pid}").exists():  # of a dock that was killed they may end a moment later
+            time.sleep(0.02)
 
 
 async def test_an_audit_log_that_cannot_be_written_costs_no_call(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def create_app(world: World | None, settings: ServerSettings | None = None, tool
     routes: list[BaseRoute] = [Endpoint(HEALTH, health, methods=["GET"])]
     mcp = None
     if with_mcp:
-        from sanderling.serve.mcp import McpApp
+        from sanderling.serve.mcp import McpApp, mcp_server
 
-        mcp = McpApp(calls, tools, settings)
+        mcp = McpApp(mcp_server(calls, tools), settings)
         routes.append(Endpoint("/mcp", mcp, methods=["POST"]))
     if calls is not None:
         routes += _dialect_routes(dialects, calls, settings)

@@ -25,6 +25,7 @@ from sanderling.serve.calls import FAILURE, RefusalError
 
 HEALTH = "/health"
 WRONG_TOKEN = RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.")
+_STOPPED = RefusalError(503, "The server is being stopped: try again later.")
 _log = logging.getLogger(__name__)
 
 
@@ -88,6 +89,9 @@ class Limits:
         except RefusalError as refusal:
             if not started:
                 await refusal.response()(scope, receive, send)
+        except asyncio.CancelledError:  # the grace is over; passed on, it would be a traceback in the log
+            if not started:
+                await _STOPPED.response()(scope, receive, send)
 
     async def _admit(self, scope: Scope, receive: Receive, reply: Send) -> None:
         """Let a request through to the routes. Raises RefusalError that says why not."""

@@ -235,8 +235,7 @@ class McpApp:
     Who wants to hear of progress gets a stream, and is known to be gone when it ends; everybody else JSON, which is faster.
     """
 
-    def __init__(self, calls: WorldCalls | None, tools: Sequence[Tool], settings: ServerSettings) -> None:
-        server = mcp_server(calls, tools)
+    def __init__(self, server: Server[Any], settings: ServerSettings) -> None:
         trusting = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         how = {"stateless": True, "max_request_body_size": settings.max_body_bytes, "security_settings": trusting}
         self._json, self._streams = (

@@ -11,14 +11,13 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server.lowlevel.server import Server
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 import sanderling
 from sanderling.core.errors import UserError
@@ -30,6 +29,7 @@ from sanderling.serve.dock.config import DockConfig
 from sanderling.serve.dock.dock import Client, Dock, NoSuchToolError
 from sanderling.serve.dock.pool import DockError, Trouble
 from sanderling.serve.limits import HEALTH, WRONG_TOKEN, Limits, ServerSettings, is_loopback, presents
+from sanderling.serve.mcp import McpApp
 from sanderling.tools.contract import ToolResult
 from sanderling.tools.mcp.client import CallRefusedError
 from sanderling.tools.mcp.wire import sent_result
@@ -43,25 +43,16 @@ _ACTIONS = ("start", "drain", "kill")
 
 def dock_app(dock: Dock, settings: ServerSettings) -> ASGIApp:
     """The application of a dock, which opens and closes with it; ``settings``: where it listens, and what it takes at most."""
-    plain, streaming = (_mcp(dock, json_response, settings) for json_response in (True, False))
-
-    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-        """Progress needs a stream, and everything else is faster without."""
-        message = await receive()
-        body, left = message.get("body", b""), [message]
-
-        async def again() -> Any:
-            return left.pop() if left else await receive()
-
-        await (streaming[0] if b'"progressToken"' in body else plain[0])(scope, again, send)
+    mcp = McpApp(_mcp(dock), settings)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with dock, plain[1].session_manager.run(), streaming[1].session_manager.run():
+        async with dock, mcp.running():
             yield
 
     routes = [
-        Route(HEALTH, _health(dock)),
+        Route(HEALTH, _health),
+        Route("/mcp", mcp, methods=["POST"]),
         Route("/mcpapi/servers", _servers(dock)),
         Route("/mcpapi/tools", _tools(dock)),
         Route("/list_tools", _tools(dock, bare=True)),
@@ -77,11 +68,7 @@ def dock_app(dock: Dock, settings: ServerSettings) -> ASGIApp:
     handlers = {RefusalError: _refused, DockError: _troubled, NoSuchToolError: _unknown, CallRefusedError: _not_taken}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False
-
-    async def either(scope: Scope, receive: Receive, send: Send) -> None:
-        await (mcp if scope["type"] == "http" and scope["path"] == "/mcp" else app)(scope, receive, send)
-
-    return _Gate(either, settings, dock)
+    return _Gate(app, settings, dock)
 
 
 class _Gate(Limits):
@@ -117,7 +104,7 @@ def _client(request: Request, *, admin: bool = False) -> Client:
 # -- MCP -------------------------------------------------------------------------------------------------------------------
 
 
-def _mcp(dock: Dock, json_response: bool, settings: ServerSettings) -> tuple[ASGIApp, Server[Any]]:
+def _mcp(dock: Dock) -> Server[Any]:
     async def listed(context: Any, _: Any) -> types.ListToolsResult:
         found = await dock.tools(_client(context.request))
         return types.ListToolsResult(
@@ -126,7 +113,7 @@ def _mcp(dock: Dock, json_response: bool, settings: ServerSettings) -> tuple[ASG
 
     async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         progress, telling = None, False
-        if not json_response:
+        if "progress_token" in (params.meta or {}):
 
             async def told(done: float, total: float | None, message: str | None) -> None:
                 nonlocal telling
@@ -146,21 +133,8 @@ def _mcp(dock: Dock, json_response: bool, settings: ServerSettings) -> tuple[ASG
             status = ToolStatus.TIMEOUT if error.trouble is Trouble.TIMEOUT else ToolStatus.OUTAGE
             return sent_result(ToolResult(str(error), status)).model_copy(update={"is_error": True})
 
-    server: Server[Any] = Server(
-        "sanderling-dock",
-        version=sanderling.__version__,
-        on_list_tools=listed,
-        on_call_tool=called,
-        get_tool_input_schema=lambda name: None,
-    )
-    app = server.streamable_http_app(
-        streamable_http_path="/mcp",
-        json_response=json_response,
-        stateless_http=True,
-        max_request_body_size=settings.max_body_bytes,
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
-    return app, server
+    about = {"version": sanderling.__version__, "get_tool_input_schema": lambda name: None}
+    return Server("sanderling-dock", on_list_tools=listed, on_call_tool=called, **about)
 
 
 # -- AgentDock's routes ----------------------------------------------------------------------------------------------------
@@ -253,11 +227,8 @@ def _part(block: types.ContentBlock) -> dict[str, Any]:
 # -- the page, and what it does --------------------------------------------------------------------------------------------
 
 
-def _health(dock: Dock) -> Any:
-    async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
-
-    return health
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
 
 
 def _metrics(dock: Dock) -> Any:
