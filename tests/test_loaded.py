@@ -26,6 +26,12 @@ except SystemExit as ended:
 """
 
 
+NO_SERVERS = """
+servers = [name for name in sys.modules if name == 'mcp' or name.startswith('sanderling.tools.mcp.')]
+assert servers == ['sanderling.tools.mcp.config'], servers
+"""
+
+
 def loaded(code: str, *arguments: object) -> tuple[int, bool]:
     """Lines of ours in ``sys.modules`` after some code has run, and whether torch is there."""
     words = [sys.executable, "-c", code + LINES, *map(str, arguments)]
@@ -54,7 +60,7 @@ def model(messages, key):
 """
     (tmp_path / "scripted.py").write_text(said)
     place = ["--world", tmp_path / "w", "--model", f"{tmp_path / 'scripted.py'}:model", "--out", tmp_path / "asked.jsonl"]
-    lines, torch = loaded(COMMAND, "ask", "Which?", *place)
+    lines, torch = loaded(COMMAND + NO_SERVERS, "ask", "Which?", *place)
     assert lines <= 13_500 and not torch
 
 

@@ -17,6 +17,7 @@ from loopback import Quiet, listening
 pytest.importorskip("mcp", reason="tool servers need the extra serve")
 
 from sanderling.agent.opening import AgentConfig, opened_agent
+from sanderling.cli.options import servers
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, ToolStatus
@@ -344,3 +345,21 @@ async def test_nothing_of_a_server_is_left_behind() -> None:
 def test_wrong_settings_are_told(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         ServerConfig.model_validate(json.loads(json.dumps(settings)))
+
+
+def test_servers_are_named_by_their_host_or_program() -> None:
+    given = ["http://127.0.0.1:9/mcp", "https://a.example/mcp", "npx -y server 'a b'", "/opt/npx other"]
+    assert servers(given, "agent.mcp") == {
+        "agent.mcp.127-0-0-1": {"url": "http://127.0.0.1:9/mcp"},
+        "agent.mcp.a-example": {"url": "https://a.example/mcp"},
+        "agent.mcp.npx": {"command": ["npx", "-y", "server", "a b"]},
+        "agent.mcp.npx-2": {"command": ["/opt/npx", "other"]},
+    }
+    for odd in ("", "'", "   "):
+        with pytest.raises(UserError, match="neither a URL nor a command"):
+            servers([odd], "agent.mcp")
+
+
+async def test_a_dock_is_an_address() -> None:
+    with pytest.raises(ValueError, match="begin with http"):
+        AgentConfig(dock="127.0.0.1:8020")

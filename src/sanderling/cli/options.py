@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -113,8 +114,8 @@ def servers(given: Sequence[str] | None, section: str) -> dict[str, dict[str, An
                 f"--mcp {words!r} is neither a URL nor a command: write http://host:port/mcp, or 'program arguments'."
             ) from None
         key = f"{section}.{re.sub('[^A-Za-z0-9_-]+', '-', name)}"
-        number = sum(one == key or one.startswith(f"{key}-") for one in found)
-        found[f"{key}-{number + 1}" if number else key] = {"url": words} if is_url else {"command": command}
+        free = next(one for one in chain([key], (f"{key}-{number}" for number in count(2))) if one not in found)
+        found[free] = {"url": words} if is_url else {"command": command}
     return found
 
 
