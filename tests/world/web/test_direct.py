@@ -1,12 +1,18 @@
 """Pages that are read from here, over sites on loopback: what they become, what is not asked for, and who is spared."""
 
 import asyncio
+import datetime
 import gzip
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from loopback import Quiet, listening
 from made_files import pdf
 
@@ -233,3 +239,38 @@ async def test_a_page_that_never_ends_is_a_timeout(site: Site) -> None:
 
     site.pages["/page"] = drip
     assert (await read(site, "/page", timeout_s=0.5))[0] is ToolStatus.TIMEOUT
+
+
+async def test_certificates_are_those_of_the_name(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, certificate = certified("site.test", tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    asked: list[str | None] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.sni_callback = lambda _, name, __: asked.append(name)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        asked.append(head.decode().partition("Host: ")[2].split("\r\n")[0])
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n" + PAGE.encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with web(site, allowed_hosts=["site.test", "other.test"], robots=False) as live_web:
+            assert (await live_web.page(f"https://site.test:{port}/")).status is ToolStatus.OK
+            assert asked == ["site.test", f"site.test:{port}"]
+            assert (await live_web.page(f"https://other.test:{port}/")).status is ToolStatus.OUTAGE
+
+
+def certified(name: str, place: Path) -> tuple[Path, Path]:
+    """A key and a certificate for a name, which it signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]), datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False).sign(key, hashes.SHA256())
+    pem, own = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (place / "key.pem").write_bytes(key.private_bytes(pem, own, serialization.NoEncryption()))
+    (place / "certificate.pem").write_bytes(made.public_bytes(pem))
+    return place / "key.pem", place / "certificate.pem"

@@ -1,6 +1,7 @@
 """Settings of the live web. Keys come from the environment and are in no settings file."""
 
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
@@ -20,13 +21,13 @@ class LiveConfig(Frozen):
     """Where services are, by name: ``urls.searxng=http://127.0.0.1:8888``."""
     allowed_hosts: tuple[str, ...] = ()
     """Hosts on this machine or a private network whose pages may be read."""
-    prices: dict[str, float] = Field(default={})
+    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(default={})
     """What a call of a service costs, by name: ``prices.serper=0.001``; the others are free."""
     max_cost: float | None = Field(default=None, ge=0)
     """Most money for searches and pages of one process; past it the agent is told so and goes on without."""
     max_calls: int | None = Field(default=None, ge=0)
     """Most searches and pages of one process, those from the cache not counted."""
-    per_minute: dict[str, int] = Field(default={})
+    per_minute: dict[str, Annotated[int, Field(ge=1)]] = Field(default={})
     """Most calls of a service in a minute, by name."""
     concurrent: int = Field(default=4, ge=1)
     """Calls of a service at the same time."""

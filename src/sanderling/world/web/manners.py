@@ -51,7 +51,7 @@ class Manners:
         if config.robots and find_spec("protego") is None:
             raise UserError(
                 "Reading pages from here needs protego, which reads robots.txt: run pip install '.[web]' in sanderling's own "
-                "folder, or name another reader with --set agent.live.readers=jina."
+                "folder, or name another reader with --set 'agent.live.readers=[\"jina\"]'."
             )
 
     @asynccontextmanager
