@@ -198,6 +198,17 @@ async def test_one_page_of_a_host_at_a_time_and_not_at_once(site: Site) -> None:
     assert under_way[1] == 1, "own hosts are asked without pauses, and one page at a time"
 
 
+async def test_the_pause_that_a_site_wants_is_kept_wherever_its_readers_come_from(site: Site) -> None:
+    port, asked = site.url.rpartition(":")[2], list[float]()
+    site.pages["/robots.txt"] = b"User-agent: *\nCrawl-delay: 0.4"
+    site.pages["/there"] = lambda it: (asked.append(time.monotonic()), it.say(PAGE.encode(), Content_Type="text/html"))[0]
+    site.pages["/hop"] = to(f"http://site.test:{port}/there")
+    async with web(site) as live_web:
+        for url in (f"http://site.test:{port}/there", f"{site.url}/hop"):
+            assert (await live_web.page(url)).url == f"http://site.test:{port}/there"
+    assert asked[1] - asked[0] >= 0.4
+
+
 async def test_a_busy_site_is_asked_again_when_it_says(site: Site) -> None:
     answers = [429, 200]
 

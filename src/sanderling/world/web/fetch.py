@@ -6,7 +6,8 @@ used: behind one it would be the proxy that looks names up, and nobody could che
 
 import asyncio
 import re
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from urllib.parse import urljoin
 
@@ -16,7 +17,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.contract import OutageError, VisitReply
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.manners import AGENT, MOST_ROBOTS, Manners
-from sanderling.world.web.public import NotAllowedError, Resolve, UnknownHostError, checked_transport
+from sanderling.world.web.public import NotAllowedError, Resolve, UnknownHostError, checked_transport, host_of
 from sanderling.world.web.reading import LIMITS, Workers, unpacked
 from sanderling.world.web.service import BROKEN_IN_A_ROW, STATUS, seconds_of
 
@@ -52,27 +53,33 @@ class Direct:
 
     async def __call__(self, url: str) -> VisitReply:
         """One page, its ``url`` where it was in the end. Raises NotAllowedError, and OutageError without a network."""
-        async with self.manners.turn(url):
-            is_there = True
-            try:
-                async with asyncio.timeout(self._config.timeout_s):
-                    reply = await self._read(url)
-            except (TimeoutError, httpx.TimeoutException):
-                reply = VisitReply(url, "", "", ToolStatus.TIMEOUT)
-            except UnknownHostError as error:
-                is_there = error.asked
-                reply = VisitReply(url, "", "", ToolStatus.NOT_FOUND if is_there else ToolStatus.OUTAGE)
-            except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
-                reply = VisitReply(url, "", "", ToolStatus.OUTAGE)
+        client = httpx.AsyncClient(transport=self._transport, headers=HEADERS, timeout=self._config.timeout_s, trust_env=False)
+        hops, left_s, is_there = iter(range(_MOST_REDIRECTS)), self._config.timeout_s, True
+        found: VisitReply | str = url
+        while isinstance(found, str):  # each host on the way has its turn
+            where = found
+            async with self.manners.turn(where):
+                began = time.monotonic()
+                try:
+                    async with asyncio.timeout(left_s):
+                        found = await self._read(client, where, hops)
+                except (TimeoutError, httpx.TimeoutException):
+                    found = VisitReply(where, "", "", ToolStatus.TIMEOUT)
+                except UnknownHostError as error:
+                    is_there = error.asked
+                    found = VisitReply(where, "", "", ToolStatus.NOT_FOUND if is_there else ToolStatus.OUTAGE)
+                except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
+                    found = VisitReply(where, "", "", ToolStatus.OUTAGE)
+                left_s -= time.monotonic() - began
         self._cut_off = 0 if is_there else self._cut_off + 1
         if self._cut_off >= BROKEN_IN_A_ROW:
             raise OutageError("The web cannot be reached from here: no name is looked up, so see to the network.")
-        return reply
+        return found
 
-    async def _read(self, url: str) -> VisitReply:
-        client = httpx.AsyncClient(transport=self._transport, headers=HEADERS, timeout=self._config.timeout_s, trust_env=False)
+    async def _read(self, client: httpx.AsyncClient, url: str, hops: Iterator[int]) -> VisitReply | str:
+        """The page, or the address at another host where it is; cookies that a site sets on the way are shown to it."""
         left, where = self._config.attempts, url
-        for _ in range(_MOST_REDIRECTS):  # cookies that a site sets on the way are shown to it, and to nobody later
+        for _ in hops:
             if not where.lower().startswith(("http://", "https://")) or not await self.manners.allows(where):
                 raise NotAllowedError(where)
             got = await self._got(client, where)
@@ -80,17 +87,19 @@ class Direct:
                 pause_s = seconds_of(got.headers, self._config.pause_s)
                 self.manners.busy(where, pause_s)
                 if pause_s > _LONGEST_WAIT_S:
-                    return VisitReply(url, "", "", ToolStatus.RATE_LIMITED)
+                    return VisitReply(where, "", "", ToolStatus.RATE_LIMITED)
                 await asyncio.sleep(pause_s)
                 got = await self._got(client, where)
             onward = got.headers.get("location", "") if got.status in (301, 302, 303, 307, 308) else ""
             if not onward and not 200 <= got.status < 300:
-                return VisitReply(url, "", "", STATUS.get(got.status, ToolStatus.OUTAGE))
+                return VisitReply(where, "", "", STATUS.get(got.status, ToolStatus.OUTAGE))
             if not onward:
                 reply, onward = await self.page(got)
                 if not onward:
                     return reply
             where = urljoin(where, onward)
+            if host_of(where) != host_of(url):
+                return where
         return VisitReply(url, "", "", ToolStatus.BLOCKED)  # it leads in a circle, as sites do that want cookies
 
     async def page(self, got: Got) -> tuple[VisitReply, str]:
