@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import sanderling
-from sanderling.tools.python import start
+from sanderling.tools.python import runner, start
 
 SCRATCH = "/scratch"
 ENVIRONMENT = {
@@ -22,7 +22,7 @@ ABOUT = (
     "current directory."
 )
 OWN = Path(sanderling.__file__).parent
-START = Path(start.__file__)
+START, COMPILED = Path(start.__file__), runner  # imported here, it is compiled for those that cannot write it down
 OPTIONS = ("-P", "-s", "-S", "-B")  # nothing of a person's, nothing that packages put into the start
 _INSIDE = Path("/opt/sanderling")  # where folders of a person's are seen, whose names are nobody's business
 _NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "ssl", "ca-certificates")

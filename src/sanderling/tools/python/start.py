@@ -1,6 +1,6 @@
 """How the runner begins, in a sandbox, as a program: with whom to become, and then, as that, once more for the work.
 
-It is as short as can be, since it is compiled at every start, and begun twice: what can be read compiled is in `runner`.
+It is as short as can be, since it is compiled at every start, and begun twice: `runner` and `worker` are read compiled.
 """
 
 import ctypes
@@ -21,8 +21,11 @@ def main() -> None:
         kept = libc.personality(0xFFFFFFFF)
         if not kept & _NO_RANDOM_ADDRESSES and libc.personality(kept | _NO_RANDOM_ADDRESSES) != -1:
             os.execv(sys.executable, sys.orig_argv[:-1])  # addresses, and what is printed of them, are the same in every run
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100,PTH120 - pathlib takes long to load
-    import runner
+    here = __file__
+    for _ in range(4):
+        here = os.path.dirname(here)  # noqa: PTH120 - pathlib takes long to load
+    sys.path.insert(0, here)
+    from sanderling.tools.python import runner
 
     del sys.path[0]
     runner.main()
