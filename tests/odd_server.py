@@ -1,8 +1,8 @@
 """A tool server over standard input and output, without any library, that behaves as its argument says; for tests.
 
 ``odd_server.py HOW [STATE]``; good, hang, die, stray, huge, broken, lie, deaf, mortal, strict, promise, once, half, names,
-elsewhere, keeper or fickle: tools ``echo`` (idempotent), ``count`` (how often, in the file STATE), ``env``, ``sleep``, ``die``
-and ``pid``.
+elsewhere, keeper, fickle or numbers: tools ``echo`` (idempotent), ``count`` (how often, in the file STATE), ``env``,
+``sleep``, ``die`` and ``pid``.
 """
 
 import json
@@ -36,6 +36,8 @@ if HOW == "elsewhere":
 if HOW == "names":
     odd = ["search", "echo", "a.search", "b.search", "x y", "x.y", "x/y", "é", "ü", "...", "n" * 200, "n" * 201, "echo"]
     TOOLS = [{**TOOLS[0], "name": name} for name in odd]
+if HOW == "numbers":
+    TOOLS[0] = {**TOOLS[0], "name": 5}
 if HOW == "keeper":
     TOOLS[1] = {**TOOLS[1], "_meta": {"sanderling/about": {"keeps": True}}}
 CALLS = LISTS = 0

@@ -268,6 +268,7 @@ async def test_a_token_opens_its_pools_and_no_others(tmp_path: Path, monkeypatch
     ("how", "reason"),
     [
         ("die", "exit status 3 (cannot start: the disk is full)"),
+        ("numbers", "tools.0.name Input should be a valid string"),
         ("hang", "did not answer within 1 seconds"),
         ("no-such-command", "no command or folder no-such-command"),
     ],

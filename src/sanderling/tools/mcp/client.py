@@ -90,23 +90,22 @@ class Connection:
 
     async def _live(self, ready: asyncio.Future[None]) -> None:
         """The connection's whole life, in one task."""
+        reason = ""
         try:
             try:
                 await self._serve(ready)
             except Exception:
-                ended = isinstance(self.server, Child) and self.server.over.is_set()
-                if ready.done() or self.legacy or not ended:
+                if ready.done() or self.legacy or self.why or not isinstance(self.server, Child):
                     raise
                 self.legacy = True  # some end at a first message that they do not know
                 await self._serve(ready)
         except BaseException as error:
-            self.why = self.why or _reason(error)
+            reason = _reason(error)
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            if isinstance(self.server, Child) and self.server.ending and not self._leave.is_set():
-                self.why = self.server.ending
-            self.why = self.why or "it was closed"
+            ending = self.server.ending if isinstance(self.server, Child) and not self._leave.is_set() else ""
+            self.why = self.why or ending or reason or "it was closed"
             self.closed.set()
             if not ready.done():
                 ready.set_exception(self._outage())
@@ -117,8 +116,13 @@ class Connection:
             transport = self.server.connected() if isinstance(self.server, Child) else await self._http(stack, self.server)
             info = types.Implementation(name="sanderling", version=sanderling.__version__)
             about = {"client_info": info, "cache": None, "mode": "legacy" if self.legacy else "auto"}
-            self._client = await stack.enter_async_context(Client(transport, **about))
-            self.tools = await self._listed(self._client)
+            try:
+                self._client = await stack.enter_async_context(Client(transport, **about))
+                self.tools = await self._listed(self._client)
+            except Exception as error:
+                if not (isinstance(self.server, Child) and self.server.over.is_set()):
+                    self.why = self.why or _reason(error)  # which is why we end it
+                raise
             self.legacy = self._client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
             if not ready.done():
                 ready.set_result(None)
