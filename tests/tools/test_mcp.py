@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -235,6 +236,36 @@ async def test_a_schema_that_refers_elsewhere_opens_no_connection() -> None:
         async with tools(odd("elsewhere", f"{url}/schema")) as found:
             assert (await found["echo"]({"text": "x"}, ToolContext())).text == "x"
     assert not reached
+
+
+async def test_closing_waits_for_no_server_that_is_being_started_again() -> None:
+    """One that was well once, and hangs when it is started again."""
+    fresh = iter([odd("good"), odd("hang"), odd("hang")])
+    server = ToolServer(connection_to("odd", next(fresh)), lambda: connection_to("odd", next(fresh)))
+    await server.open()
+    found = {tool.spec.name: tool for tool in found_in(server)[1]}
+    with pytest.raises(ToolOutageError):
+        await found["die"]({}, ToolContext())
+    waiting = asyncio.create_task(found["env"]({"text": "HOME"}, ToolContext()))
+    await asyncio.sleep(0.3)
+    async with asyncio.timeout(20):  # of the 30 that it may take to start
+        await server.close()
+    with pytest.raises(ToolOutageError):
+        await waiting
+
+
+async def test_a_server_that_serves_another_world_than_before_is_an_outage(world: Path, tmp_path: Path) -> None:
+    build_world(tmp_path / "other", PAGES[:3], name="w", source="test")
+    fresh = iter([served(world), served(tmp_path / "other")])
+    server = ToolServer(connection_to("far", next(fresh)), lambda: connection_to("far", next(fresh)))
+    await server.open()
+    (there,), _ = found_in(server)
+    assert server.process
+    os.kill(server.process.pid, signal.SIGKILL)
+    await server.process.over.wait()
+    with pytest.raises(OSError, match="other worlds than before"):
+        await there.search("Kent")
+    await server.close()
 
 
 async def test_a_server_that_ends_at_what_is_newer_than_itself_is_met_as_it_is() -> None:

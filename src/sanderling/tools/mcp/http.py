@@ -101,6 +101,8 @@ class _Told(AsyncBaseTransport):
                 return _answer(error)
             if status == 413:
                 return _error(types.INVALID_PARAMS, said or "The arguments are too long: send less at a time")
+            if request.url.path.rstrip("/").endswith("/sse"):
+                return _error(NO_REPLY, f"it answers {status}: addresses in /sse are of 2024; start it with streamable HTTP")
             return _error(NO_REPLY, f"it answers {status}: {said or _SAID.get(status, 'its log may say why')}")
         if status == 200 and kind != "application/json":
             what = "a web page" if kind == "text/html" else kind or "something without a type"

@@ -76,13 +76,14 @@ class ToolServer:
 
     async def _connected(self) -> Connection:
         """The connection, or the next one where it has ended."""
-        if self.is_up:
+        if self.is_up and not self._lock.locked():
             return self._connection
         async with self._lock:
             if self.is_up or self._is_over or time.monotonic() < self._not_before:
                 return self._connection  # which says why it is over
             connection = self._connect()
             connection.legacy = self._connection.legacy
+            self._connection = connection  # so that it is closed while it opens, too
             try:
                 await connection.open()
                 if worlds_of(connection.tools) != worlds_of(self.tools):
@@ -92,16 +93,14 @@ class ToolServer:
             except ToolOutageError:
                 self._not_before = time.monotonic() + self._pause_s
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
-                self._connection = connection
                 raise
-            self._connection, self._pause_s, self._starts = connection, _FIRST_PAUSE_S, self._starts + 1
+            self._pause_s, self._starts = _FIRST_PAUSE_S, self._starts + 1
             return connection
 
     async def close(self) -> None:
         """End it, and wait until it is gone."""
         self._is_over = True
-        async with self._lock:
-            await self._connection.close()
+        await self._connection.close()
 
 
 def worlds_of(tools: tuple[types.Tool, ...]) -> set[str]:
