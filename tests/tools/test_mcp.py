@@ -381,10 +381,10 @@ def test_wrong_settings_are_told(settings: dict[str, object], sentence: str) -> 
 def test_servers_are_named_by_their_host_or_program() -> None:
     given = ["http://127.0.0.1:9/mcp", "https://a.example/mcp", "npx -y server 'a b'", "/opt/npx other"]
     assert servers(given, "agent.mcp") == {
-        "agent.mcp.127-0-0-1": {"url": "http://127.0.0.1:9/mcp"},
-        "agent.mcp.a-example": {"url": "https://a.example/mcp"},
-        "agent.mcp.npx": {"command": ["npx", "-y", "server", "a b"]},
-        "agent.mcp.npx-2": {"command": ["/opt/npx", "other"]},
+        "agent.mcp.127-0-0-1.url": "http://127.0.0.1:9/mcp",
+        "agent.mcp.a-example.url": "https://a.example/mcp",
+        "agent.mcp.npx.command": ["npx", "-y", "server", "a b"],
+        "agent.mcp.npx-2.command": ["/opt/npx", "other"],
     }
     for odd in ("", "'", "   "):
         with pytest.raises(UserError, match="neither a URL nor a command"):

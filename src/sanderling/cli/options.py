@@ -101,9 +101,9 @@ def settings(
     return or_help(lambda sets: load_config(model, "", "the command", sets, given or {}), sets, model)
 
 
-def servers(given: Sequence[str] | None, section: str) -> dict[str, dict[str, Any]]:
-    """What ``--mcp`` sets: each server by its setting, named by its host or program. Raises UserError."""
-    found: dict[str, dict[str, Any]] = {}
+def servers(given: Sequence[str] | None, section: str) -> dict[str, Any]:
+    """What ``--mcp`` sets, for servers that are named by their host or program. Raises UserError."""
+    found: dict[str, Any] = {}
     for words in given or ():
         is_url = words.startswith(("http://", "https://"))
         try:
@@ -114,8 +114,9 @@ def servers(given: Sequence[str] | None, section: str) -> dict[str, dict[str, An
                 f"--mcp {words!r} is neither a URL nor a command: write http://host:port/mcp, or 'program arguments'."
             ) from None
         key = f"{section}.{re.sub('[^A-Za-z0-9_-]+', '-', name)}"
-        free = next(one for one in chain([key], (f"{key}-{number}" for number in count(2))) if one not in found)
-        found[free] = {"url": words} if is_url else {"command": command}
+        names = chain([key], (f"{key}-{number}" for number in count(2)))
+        free = next(name for name in names if f"{name}.url" not in found and f"{name}.command" not in found)
+        found |= {f"{free}.url": words} if is_url else {f"{free}.command": command}
     return found
 
 

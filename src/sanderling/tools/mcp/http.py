@@ -31,7 +31,7 @@ _CONNECT_S = 10.0
 _SESSION = "mcp-session-id"
 _PROTOCOL = (400, 404, 405, 409, 422)  # statuses that come with an error of the protocol, in which its client reads
 _SAID = {
-    401: "it asks for a token, or for another one: name it with token",
+    401: "it asks for a token, or for another one: name it in the server's setting token, a dock's in SANDERLING_DOCK_TOKEN",
     403: "it does not let us in: look at its token and at its allowed hosts",
     404: "there is nothing at this address: often it ends in /mcp",
     405: "it takes no requests at this address: often it ends in /mcp",
@@ -103,7 +103,10 @@ class _Told(AsyncBaseTransport):
                 return _error(types.INVALID_PARAMS, said or "The arguments are too long: send less at a time")
             if request.url.path.rstrip("/").endswith("/sse"):
                 return _error(NO_REPLY, f"it answers {status}: addresses in /sse are of 2024; start it with streamable HTTP")
-            return _error(NO_REPLY, f"it answers {status}: {said or _SAID.get(status, 'its log may say why')}")
+            return _error(
+                NO_REPLY,
+                f"it answers {status}: {_SAID[401] if status == 401 else said or _SAID.get(status, 'its log may say why')}",
+            )
         if status == 200 and kind != "application/json":
             what = "a web page" if kind == "text/html" else kind or "something without a type"
             return _error(NO_REPLY, f"it answers {what}, which is no MCP: often the address ends in /mcp")
