@@ -78,6 +78,8 @@ class Spend:
         self._began, self._prompt, self._before = clock.monotonic(), 0, before
         self._told = self._replayed = 0.0  # seconds that events took, and those of them that passed in other processes
         self._earlier = seconds
+        if limits.cost is not None:
+            ledger.paid_up_to = before.cost + limits.cost
 
     def taken(self) -> Spent:
         """By this answer so far, whichever process worked at it."""

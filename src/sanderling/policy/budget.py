@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -113,6 +114,7 @@ class Ledger:
         self._next = 0
         self.spent = Spent()  # by all processes: without what is under way here, with what killed ones had under way
         self.here = Spent()  # by this process
+        self.paid_up_to = inf  # where the money ends for what is no model's
 
     def keep_in(self, kept: Table) -> None:
         """From now on the account outlives this process there; what earlier ones spent is read once."""
@@ -145,6 +147,8 @@ class Ledger:
 
     def pay(self, cost: float) -> bool:
         """Take what something else than a model costs; False: that would lead past the limit, and nothing was taken."""
+        if self.spent.cost + cost > self.paid_up_to + _ROUNDING:
+            return False
         try:
             number = self.hold(0, cost)
         except BudgetSpentError:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from loopback import Quiet, listening
+from typer.testing import CliRunner
 
+from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.policy.budget import Ledger
@@ -207,6 +209,21 @@ async def test_the_runs_own_account_pays(services: Services) -> None:
     async with LiveWeb(paid, {}, charge=ledger.pay) as web:
         assert [(await web.search(query)).status for query in "ab"] == [ToolStatus.OK, ToolStatus.SPENT]
     assert ledger.spent.cost == 0.3
+
+
+def test_what_an_answer_may_take_holds_for_the_web_as_well(services: Services, tmp_path: Path) -> None:
+    (tmp_path / "scripted.py").write_text(
+        "def model(messages, key):\n"
+        "    if key.turn < 3:\n"
+        '        call = \'{"name": "search", "arguments": {"query": ["tide %d", "flats %d"]}}\' % (key.turn, key.turn)\n'
+        "        return '<think>x</think><tool_call>' + call + '</tool_call>'\n"
+        "    return '<think>x</think><answer>Kent</answer>'\n"
+    )
+    live = {"urls.serper": services.url, "urls.jina": services.url, "prices.serper": "0.15"}
+    sets = [f"--set=agent.live.{name}={value}" for name, value in live.items()]
+    model = ["--model", f"{tmp_path / 'scripted.py'}:model", "--no-save", "--web", "--spend", "0.40usd"]
+    done = CliRunner().invoke(build_app("ask"), ["ask", "Which river?", *model, *sets])
+    assert done.exit_code == 0 and "cost 0.3000" in done.output and services.asked["serper"] == 2
 
 
 async def test_calls_in_a_minute_are_bounded(services: Services) -> None:
