@@ -199,12 +199,18 @@ class Waiting(World):
         return VisitReply(url, "", "", ToolStatus.GONE)
 
 
-async def test_a_world_that_waits_can_be_served() -> None:
+async def test_a_world_that_waits_can_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
     settings, ready = ServerSettings(port=0, token="t"), asyncio.get_running_loop().create_future()
     running = asyncio.create_task(serving(create_app(Waiting(), settings), settings, ready.set_result))
     url = f"{await ready}/mcp"
     with pytest.raises(ToolOutageError, match=r"401|token"):
         await server_to("w", ServerConfig(url=url)).open()
+    monkeypatch.setenv("ITS_TOKEN", "t")
+    server = server_to("w", ServerConfig(url=url, token="env:ITS_TOKEN"))
+    await server.open()
+    (there,), _ = found_in(server)
+    assert (await there.search("x")).status is ToolStatus.EMPTY and (await there.visit("y")).status is ToolStatus.GONE
+    await server.close()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -103,10 +103,8 @@ class _Told(AsyncBaseTransport):
                 return _error(types.INVALID_PARAMS, said or "The arguments are too long: send less at a time")
             if request.url.path.rstrip("/").endswith("/sse"):
                 return _error(NO_REPLY, f"it answers {status}: addresses in /sse are of 2024; start it with streamable HTTP")
-            return _error(
-                NO_REPLY,
-                f"it answers {status}: {_SAID[401] if status == 401 else said or _SAID.get(status, 'its log may say why')}",
-            )
+            told = (status != 401 and said) or _SAID.get(status, "its log may say why")
+            return _error(NO_REPLY, f"it answers {status}: {told}")
         if status == 200 and kind != "application/json":
             what = "a web page" if kind == "text/html" else kind or "something without a type"
             return _error(NO_REPLY, f"it answers {what}, which is no MCP: often the address ends in /mcp")
