@@ -86,6 +86,8 @@ async def test_a_world_behind_a_server_is_the_world(world: Path) -> None:
         for query in ("Kent", "town 3", "", "zzz"):
             asked = {"limit": 4, "snippet_words": 9, "occasion": occasion}
             assert await there.search(query, **asked) == await here.search(query, **asked)
+        many, asked = [f"town {n % 9}" for n in range(250)], {"limit": 1_000, "snippet_words": 9}
+        assert await there.search_many(many, **asked) == await here.search_many(many, **asked)
         for url in ("https://w.example/1", "https://w.example/0", "https://w.example/1#page=2", "nowhere"):
             asked = {"max_words": 40, "occasion": occasion}
             assert await there.visit(url, "town", **asked) == await here.visit(url, "town", **asked)

@@ -78,8 +78,8 @@ class _Search:
 
     async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         body = parse(SearchBody, arguments)
-        words = _words(meta, body.snippet_words)
-        asked = {"limit": body.limit, "snippet_words": words, "occasion": read_occasion(meta)}
+        limit, words = _wanted(meta, "limit", body.limit), _wanted(meta, "words", body.snippet_words)
+        asked = {"limit": limit, "snippet_words": words, "occasion": read_occasion(meta)}
         replies = await self._calls.search(body.queries, **asked)
         if WORLD in meta:
             return types.CallToolResult(content=[], _meta={WORLD: SEARCHED.dump_python(tuple(replies), mode="json")})
@@ -93,7 +93,7 @@ class _Visit:
     async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         body = parse(VisitBody, arguments)
         replies = await self._calls.visit(
-            body.urls, body.goal, max_words=_words(meta, body.max_words), occasion=read_occasion(meta)
+            body.urls, body.goal, max_words=_wanted(meta, "words", body.max_words), occasion=read_occasion(meta)
         )
         if WORLD in meta:
             return types.CallToolResult(content=[], _meta={WORLD: VISITED.dump_python(tuple(replies), mode="json")})
@@ -212,10 +212,9 @@ async def _heartbeat(context: ServerRequestContext[Any, Any], *, wanted: bool) -
                 async with asyncio.timeout(_HEARTBEAT_S):
                     await said.wait()
             said.clear()
-            seconds = round(time.monotonic() - began, 1)
-            for text in [*words] or [f"running for {seconds:.0f} seconds"]:
+            seconds, told, words[:] = round(time.monotonic() - began, 1), [*words], []
+            for text in told or [f"running for {seconds:.0f} seconds"]:
                 await context.session.report_progress(seconds, message=text)
-            words.clear()
 
     def tell(text: str) -> None:
         words.append(text[:_LONGEST_WORDS])
@@ -226,7 +225,7 @@ async def _heartbeat(context: ServerRequestContext[Any, Any], *, wanted: bool) -
         yield tell
     finally:
         beating.cancel()
-        await asyncio.wait({beating})  # a client that hears nothing any more is no matter of the call's
+        await asyncio.gather(beating, return_exceptions=True)  # a client that hears nothing any more is no matter of the call's
 
 
 class McpApp:
@@ -277,10 +276,10 @@ def _world_tool(world: World, part: str, description: str, schema: dict[str, Any
     return types.Tool(name=part, description=description, input_schema=schema, annotations=_READS, _meta=about.as_meta())
 
 
-def _words(meta: Mapping[str, Any], otherwise: int) -> int:
-    """How many words of a reply a client of ours wants: it holds to limits of its own."""
-    words = (meta.get(WORLD) or {}).get("words")
-    return words if isinstance(words, int) and words > 0 else otherwise
+def _wanted(meta: Mapping[str, Any], what: str, otherwise: int) -> int:
+    """How many results, or words of one, a client of ours wants: it holds to limits of its own."""
+    number = (meta.get(WORLD) or {}).get(what)
+    return number if isinstance(number, int) and number > 0 else otherwise
 
 
 def _said(text: str) -> types.CallToolResult:

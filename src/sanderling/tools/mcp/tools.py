@@ -27,6 +27,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_NAME = 64  # as the servers of chat models take it
 _LONGEST_DESCRIPTION = 10_000
 _LEAVE_S = 10.0
+_TOGETHER = 100  # queries that a served world takes at once
 HELD = "This call repeats text of private documents, and was not sent to the tool's server. Say it in other words."
 
 
@@ -122,8 +123,10 @@ class RemoteWorld(World):
     async def search_many(
         self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> tuple[SearchReply, ...]:
-        meta = sent_occasion(occasion, words=snippet_words)
-        return await self._asked("search", {"queries": list(queries), "limit": limit}, meta, SEARCHED)
+        meta, found = sent_occasion(occasion, words=snippet_words, limit=limit), list[SearchReply]()
+        for start in range(0, len(queries), _TOGETHER):
+            found += await self._asked("search", {"queries": list(queries[start : start + _TOGETHER])}, meta, SEARCHED)
+        return tuple(found)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         meta = sent_occasion(occasion, words=max_words)
