@@ -266,3 +266,10 @@ async def test_what_programs_wrote_can_be_kept_and_lies_nowhere_else(tmp_path: P
         "kept/here/_q_1-2/plots/x/b_\u241b[2J": b"1",
         "kept/here/_q_1-2/plots/a.png": b"png",
     }
+
+
+@needs_bubblewrap
+async def test_of_many_files_some_are_named() -> None:
+    code = "for n in range(250): open(f'{n:03}' + 'x' * 200, 'w').close()"
+    (result,) = await called(bubblewrap(SandboxLimits()), code)
+    assert result.text.endswith(", and 180 more") and result.text.count("(0 bytes)") == 20 and len(result.text) < 5_000

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from sanderling.core.profiles import get_profile
 from sanderling.core.record import FILES, Question
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.files import ReadFileTool
+from sanderling.tools.files import ReadFileTool, extracted
 from sanderling.tools.python.bubblewrap import bubblewrap
 from sanderling.tools.python.limits import SandboxLimits
 from sanderling.tools.python.process import Runners, bare
@@ -165,3 +166,9 @@ def test_questions_open_files_of_one_folder_and_no_others(tmp_path: Path) -> Non
     for other in ("../secret", str(tmp_path / "secret"), "gone.csv", "more", 3):
         with pytest.raises(UserError, match="put it there"):
             found(other)
+
+
+def test_a_reader_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    said, text = extracted("a.pdf", b"%PDF-1.7", 1_000)
+    assert "pip install" in said["problem"] and not text

@@ -7,6 +7,7 @@ import time
 from pathlib import PurePosixPath
 from typing import Any
 
+from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.text import visible
 from sanderling.core.types import ToolSpec, ToolStatus
@@ -77,7 +78,8 @@ class ReadFileTool:
             names = self.tool.names(context)
             more = f" The question's files are: {', '.join(names)}." if names else ""
             return ToolResult(text=f"There is no file {shown}.{more}", status=ToolStatus.NOT_FOUND)
-        why = _PROBLEMS.get(found.problem, "could not be read: its reader was stopped")
+        other = f"cannot be read: {found.problem.rstrip('.')}" if " " in found.problem else "stopped its reader"
+        why = _PROBLEMS.get(found.problem, other)
         status = ToolStatus.TIMEOUT if found.problem in ("seconds", "cpu") else ToolStatus.NOT_TEXT
         return ToolResult(text=f"{shown} {why}.", status=status)
 
@@ -104,5 +106,8 @@ def extracted(name: str, data: bytes, most: int) -> tuple[dict[str, str], str]:
 
     kind = ENDINGS.get(PurePosixPath(name).suffix.lower(), Kind.TEXT)
     kind = Kind.TEXT if kind is Kind.CODE else kind  # also one that a program wrote is asked for by name
-    found = read_document(kind, data, f"file:{name}", Limits(document_bytes=most))
+    try:
+        found = read_document(kind, data, f"file:{name}", Limits(document_bytes=most))
+    except UserError as error:  # what reads it is not installed
+        return {"problem": str(error)}, ""
     return ({"problem": found.value}, "") if isinstance(found, Reason) else ({"title": found.title}, found.text)

@@ -12,6 +12,7 @@ from sanderling.tools.python.sessions import Sessions
 
 IN_TIME = 0.95  # of what is left of a call: so its result comes before its end
 _MOST_CODE = 200_000
+_MOST_NAMED, _LONGEST_NAME = 20, 200  # files of a call, and letters of a name
 _DESCRIPTION = (
     "Run a Python program. Returns what it prints, the value of its last expression, its error, and the files that it wrote. "
     "{about} Variables{files} last from call to call. {network} A call may take {seconds:g} seconds and {memory:,} MB."
@@ -77,6 +78,9 @@ def shown(ran: Ran, limits: SandboxLimits, seconds: float, anew: bool = False) -
     if anew:
         parts.append("(A new sandbox: variables and files of earlier calls are gone.)")
     if ran.files:
-        names = ", ".join(f"{visible(' '.join(name.split()))} ({counted_as(size, 'byte')})" for name, size in ran.files)
-        parts.append(f"Files written: {names}")
+        names = [
+            f"{' '.join(name.split())[-_LONGEST_NAME:]} ({counted_as(size, 'byte')})" for name, size in ran.files[:_MOST_NAMED]
+        ]
+        more = [f"and {len(ran.files) - _MOST_NAMED} more"] if len(ran.files) > _MOST_NAMED else []
+        parts.append(f"Files written: {', '.join([*names, *more])}")
     return "\n".join(map(visible, filter(None, parts))) or "(Nothing was printed, and the last line has no value.)"
