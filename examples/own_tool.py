@@ -1,6 +1,6 @@
 """A function as a tool.
 
-Run: python examples/own_tool.py MODEL FOLDER QUESTION, or: sanderling ask … --set 'agent.tools=["own_tool.py:tides"]'
+Run: python examples/own_tool.py MODEL FOLDER QUESTION, or: sanderling ask … --tool examples/own_tool.py:tides
 """
 
 import sys
