@@ -57,8 +57,7 @@ class Manners:
     @asynccontextmanager
     async def turn(self, url: str) -> AsyncIterator[None]:
         """While the host of an address is asked, by one at a time and not too soon after another."""
-        name = host_of(url)
-        host = self._hosts.setdefault(name, _Host(delay_s=0.0 if name in self._own else self._config.delay_s))
+        host = self._host(url)
         async with host.turn:
             await asyncio.sleep(max(host.next - time.monotonic(), 0.0))
             try:
@@ -68,7 +67,7 @@ class Manners:
 
     def busy(self, url: str, seconds: float) -> None:
         """The host of an address asks to be left alone for so long."""
-        host = self._hosts.setdefault(host_of(url), _Host())
+        host = self._host(url)
         host.next = max(host.next, time.monotonic() + min(seconds, LONGEST_PAUSE_S))
 
     async def allows(self, url: str) -> bool:
@@ -89,9 +88,13 @@ class Manners:
         if found is None:  # rules that cannot be worked out
             return False
         if found["delay_s"] > 0:
-            host = self._hosts.setdefault(host_of(url), _Host())
+            host = self._host(url)
             host.delay_s = max(host.delay_s, min(found["delay_s"], LONGEST_PAUSE_S))
         return found["allowed"]
+
+    def _host(self, url: str) -> _Host:
+        name = host_of(url)
+        return self._hosts.setdefault(name, _Host(delay_s=0.0 if name in self._own else self._config.delay_s))
 
     async def _read(self, url: str) -> bytes | bool:
         """The rules, or whether everything is allowed. A host that cannot be reached gives no page either."""
