@@ -198,7 +198,8 @@ class Dock:
         """Count a call, and write down everything of it but the text of arguments and result."""
         seconds = time.perf_counter() - began
         pool.outcomes[outcome] += 1
-        pool.seconds.append(seconds)
+        if replica is not None:
+            pool.seconds.append(seconds)
         self.metrics.called(pool.name, tool, outcome, seconds)
         try:
             digest = hashlib.sha256(json.dumps(arguments, sort_keys=True, default=str).encode()).hexdigest()[:16]

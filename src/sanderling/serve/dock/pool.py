@@ -61,7 +61,7 @@ class Pool:
         self.name, self.config = name, config
         self.replicas = [Replica(name, number, config, self._changed) for number in range(config.replicas)]
         self.tools: dict[str, types.Tool] = {}  # as a replica listed them last
-        self.outcomes, self.seconds = Counter[str](), deque[float](maxlen=_TIMES)
+        self.outcomes, self.seconds = Counter[str](), deque[float](maxlen=_TIMES)  # of those with a result
         self.retried = 0
         self.last_call = time.monotonic()
         self._waiting: deque[_Waiting] = deque()

@@ -65,7 +65,7 @@ class Replica:
     @property
     def pid(self) -> int:
         server = self.connection.server if self.connection is not None else None
-        return server.pid if isinstance(server, Child) and self.state is not State.STOPPED else 0
+        return server.pid if isinstance(server, Child) and self.state not in (State.STOPPED, State.WAITING) else 0
 
     @property
     def memory_mb(self) -> int | None:

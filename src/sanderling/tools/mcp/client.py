@@ -201,6 +201,8 @@ class Connection:
             if not call.done():
                 call.cancel()
                 await asyncio.wait({call})
+                if not call.cancelled():
+                    call.exception()  # which nobody waits for any more
 
     async def _failed(self, error: MCPError) -> types.CallToolResult:
         """What an error in place of a result means. Raises CallRefusedError, ToolOutageError."""
