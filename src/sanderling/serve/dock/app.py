@@ -38,6 +38,7 @@ SESSION = "x-session"
 """The header by which clients of the plain routes may name a session."""
 _HTTP = {Trouble.BUSY: 429, Trouble.TIMEOUT: 504}
 _CLIENT = "sanderling.client"  # where a request's scope has who asks
+_MOST_UNTOLD = 100  # of what a long call says, on the way to its client
 _ACTIONS = ("start", "drain", "kill")
 
 
@@ -112,15 +113,15 @@ def _mcp(dock: Dock) -> Server[Any]:
         )
 
     async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        progress, telling = None, False
+        progress, telling = None, 0
         if "progress_token" in (params.meta or {}):
 
             async def told(done: float, total: float | None, message: str | None) -> None:
                 nonlocal telling
-                if not telling:  # a reader that is slow misses some
-                    telling = True
+                if telling < _MOST_UNTOLD:  # a reader that does not read misses the rest
+                    telling += 1
                     await context.session.report_progress(done, total, message)
-                    telling = False
+                    telling -= 1
 
             progress = told
         client, session = _client(context.request), context.request.headers.get(SESSION, "")
