@@ -23,9 +23,11 @@ pytest.importorskip("mcp", reason="a dock needs the extra serve")
 
 from mcp import Client
 
+from sanderling.agent.opening import AgentConfig, opened_agent
 from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
-from sanderling.core.types import ToolStatus
+from sanderling.core.record import Question
+from sanderling.core.types import Ending, ToolStatus
 from sanderling.serve.app import listen
 from sanderling.serve.dock.app import dock_app
 from sanderling.serve.dock.config import DockConfig
@@ -638,3 +640,28 @@ def test_a_dock_without_pools_or_with_one_secret_for_two_is_refused(tmp_path: Pa
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(UserError, match="empty: put the secret there"):  # or nobody would need one
         Dock(dock_of(tmp_path, {"p": pool()}, tokens={"a": {"token": f"file:{tmp_path / 'empty'}"}}))
+
+
+RESEARCHER = """
+import json
+
+
+def call(name, **given):
+    return "<tool_call>" + json.dumps({"name": name, "arguments": given}) + "</tool_call>"
+
+
+def model(messages, key):
+    return call("count") if key.turn < 3 else call("die") if key.turn == 3 else "It is three. <answer>3</answer>"
+"""
+
+
+async def test_an_episode_whose_call_was_lost_ends_as_an_outage(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(RESEARCHER)
+    async with up(dock_of(tmp_path, {"p": pool("good", tmp_path / "n")})) as served:
+        config = AgentConfig(model=f"{tmp_path / 'm.py'}:model", profile="general", dock=served.url)
+        async with opened_agent(config) as agent:
+            record = await agent.run(Question(id="q", text="How many?"))
+    assert record.ending is Ending.TOOL_OUTAGE and not record.ending.scored
+    assert "exit status 7 (asked to die)" in record.detail
+    assert [event.status.value for node in record.branch() for event in node.events] == ["ok", "ok", "ok", "outage"]
+    assert (tmp_path / "n").stat().st_size == 3
