@@ -5,6 +5,8 @@ of its own, and the network only where it is allowed. An image is run by docker 
 """
 
 import shutil
+import sys
+from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.serve.dock.config import PoolConfig
@@ -29,6 +31,8 @@ def _sandbox(config: PoolConfig) -> tuple[str, ...]:
     said += [] if config.network else ["--unshare-net"]
     said += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     said += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    for needed in (Path(sys.prefix), (config.directory or Path.cwd()).resolve()):  # where they lie in /tmp
+        said += ["--ro-bind", str(needed), str(needed)] if needed.is_relative_to("/tmp") else []
     for folder in config.writable:
         said += ["--bind", str(folder.resolve()), str(folder.resolve())]
     if config.directory is not None:
