@@ -326,6 +326,15 @@ async def test_nothing_is_left_open_when_servers_come_and_go(tmp_path: Path) -> 
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_a_server_has_the_memory_that_it_was_given_and_no_more() -> None:
+    async with tools(odd("huge", memory_mb=90, reply_mb=200)) as found:
+        assert (await found["env"]({"text": "PATH"}, ToolContext())).status is ToolStatus.OK
+        with pytest.raises(ToolOutageError, match="MemoryError"):
+            await found["echo"]({"text": "x"}, ToolContext())
+    async with tools(odd("huge", reply_mb=200)) as found:
+        assert len((await found["echo"]({"text": "x"}, ToolContext())).text) > 100_000
+
+
 async def test_what_a_server_prints_between_messages_is_left_out() -> None:
     async with opened(odd("stray")) as server:
         assert (await found_in(server)[1][0]({"text": "hi"}, ToolContext())).text == "hi"

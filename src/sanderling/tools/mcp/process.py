@@ -36,8 +36,6 @@ class Limits:
     """What one process of a server may take."""
 
     memory_bytes: int | None = None  # of address space
-    cpu_s: int | None = None
-    files: int | None = None  # that are open
     reply_bytes: int = 16 << 20  # of one line that it writes: whoever writes more is ended
 
 
@@ -73,7 +71,9 @@ class Child:
             start_new_session=True,
         )
         self.pid, self.ending, self.over = process.pid, "", asyncio.Event()
-        _limit(process.pid, self.limits)
+        if (most := self.limits.memory_bytes) is not None:
+            with suppress(ProcessLookupError):  # it has ended already
+                resource.prlimit(process.pid, resource.RLIMIT_AS, (most, most))
         received, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
         assert process.stdin and process.stdout and process.stderr
@@ -150,18 +150,6 @@ def _tied_to_us(command: tuple[str, ...], path: str) -> tuple[str, ...]:
     """The command, killed when we are, where util-linux is there; otherwise it has to notice that its input has ended."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--", *command) if setpriv and shutil.which(command[0], path=path) else command
-
-
-def _limit(pid: int, limits: Limits) -> None:
-    which = (
-        (resource.RLIMIT_AS, limits.memory_bytes),
-        (resource.RLIMIT_CPU, limits.cpu_s),
-        (resource.RLIMIT_NOFILE, limits.files),
-    )
-    for kind, most in which:
-        if most is not None:
-            with suppress(ProcessLookupError):  # it has ended already
-                resource.prlimit(pid, kind, (most, most))
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
