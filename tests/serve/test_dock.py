@@ -164,7 +164,7 @@ async def test_what_came_to_no_result_is_an_error(tmp_path: Path) -> None:
 
         assert await told("p.nothing") == (404, "The pool p has no tool 'nothing': /mcpapi/server/p/tools lists them.")
         assert (await told("echo"))[0] == 404  # two pools have it
-        assert await told("p.echo", {"text": 3}) == (422, "echo: text: 3 is not of type 'string'.")
+        assert await told("p.echo", {"text": 3}) == (422, "echo cannot read text: 3 is not of type 'string'.")
         assert await told("p.die") == (503, "p-0: it ended with exit status 7 (asked to die).")
         assert await told("p.sleep", {"seconds": 3}) == (504, "sleep took longer than 2 seconds.")
         assert await told("deaf.echo", {"text": "x"}) == (504, "echo took longer than 0.3 seconds.")

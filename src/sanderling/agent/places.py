@@ -279,24 +279,9 @@ async def _searched(
             yield by_name, further
             return
         if config.web or config.docs or remote or (len(config.worlds) > 1 and not questions):
-            from sanderling.world.disk.documents import documents_in, documents_world  # brings all that builds worlds
             from sanderling.world.together import Together
 
-            sources = {source.path: source for source in documents_in(config.docs)}
-            folders = {path: source.name for path, source in sources.items()}
-            chosen, preferred = chosen_places(config, folders, [world.name for world in remote])
-            several: list[World] = []
-            for one in chosen:
-                if isinstance(one, int):
-                    several.append(met_here(remote[one]))
-                    continue
-                if one is not None:
-                    several.append(opened(documents_world(sources[one], notice=notice) if one in sources else one))
-                    continue
-                from sanderling.world.web.live import LiveWeb
-
-                web = await stack.enter_async_context(LiveWeb(config.live, as_of=config.as_of, charge=charge))
-                several.append(met_here(web))
+            several, preferred = await _chosen_worlds(config, remote, opened, met_here, notice, charge, stack)
             together = Together(several, preferred, config.leaks, on_outgoing, consent)
             elsewhere = [tool for tool in tools if tool.away] if config.docs else []
             for tool in elsewhere:
@@ -311,6 +296,35 @@ async def _searched(
             raise UserError(NO_PLACE)
         places = {path: opened(path) for path in dict.fromkeys(found.values())}
         yield {name: places[path] for name, path in found.items()}, further
+
+
+async def _chosen_worlds(
+    config: PlaceConfig,
+    remote: Sequence[World],
+    opened: Callable[[Path], World],
+    met_here: Callable[[World], World],
+    notice: Notice,
+    charge: Callable[[float], bool],
+    stack: AsyncExitStack,
+) -> tuple[list[World], int]:
+    """Documents, worlds, the web and what servers have, as far as they are asked, in order; and how many are asked first."""
+    from sanderling.world.disk.documents import documents_in, documents_world  # brings all that builds worlds
+
+    sources = {source.path: source for source in documents_in(config.docs)}
+    folders = {path: source.name for path, source in sources.items()}
+    chosen, preferred = chosen_places(config, folders, [world.name for world in remote])
+    several: list[World] = []
+    for one in chosen:
+        if isinstance(one, int):
+            several.append(met_here(remote[one]))
+        elif one is not None:
+            several.append(opened(documents_world(sources[one], notice=notice) if one in sources else one))
+        else:
+            from sanderling.world.web.live import LiveWeb
+
+            web = await stack.enter_async_context(LiveWeb(config.live, as_of=config.as_of, charge=charge))
+            several.append(met_here(web))
+    return several, preferred
 
 
 async def _of_servers(config: PlaceConfig, taken: set[str], stack: AsyncExitStack) -> "tuple[list[World], list[McpTool]]":

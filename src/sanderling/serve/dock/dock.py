@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,11 +12,8 @@ from urllib.parse import urlsplit
 
 import mcp_types as types
 from filelock import FileLock, Timeout
-from jsonschema import Draft202012Validator, SchemaError
-from jsonschema.exceptions import best_match
+from jsonschema import SchemaError
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from sanderling.core.errors import UserError
 from sanderling.serve.dock.config import DockConfig, PoolConfig, check_dock
@@ -25,6 +21,7 @@ from sanderling.serve.dock.pool import DockError, Pool
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.mcp.client import CallRefusedError, Progress
 from sanderling.tools.mcp.config import secret
+from sanderling.tools.mcp.tools import Arguments
 from sanderling.tools.mcp.wire import LEAVE, About, read_context, sent_context
 
 AUDIT = "audit.jsonl"
@@ -61,7 +58,7 @@ class Dock:
             raise UserError("Two tokens of the dock have the same secret: give each its own.")
         self._lock = FileLock(config.state / "lock")
         self._audit, self.audit_trouble = config.state / AUDIT, ""
-        self._checkers: dict[tuple[str, str], tuple[Any, Draft202012Validator | None]] = {}
+        self._checkers: dict[tuple[str, str], tuple[Any, Arguments | None]] = {}
         self._idle: asyncio.Task[None] | None = None
         self.metrics = _Metrics(self.pools)
 
@@ -171,18 +168,11 @@ class Dock:
             if len(self._checkers) >= _MOST_CHECKERS:
                 self._checkers.clear()
             try:
-                Draft202012Validator.check_schema(schema)
-                self._checkers[key] = schema, Draft202012Validator(schema, registry=Registry())  # which fetches nothing
+                self._checkers[key] = schema, Arguments(schema)
             except SchemaError:
                 self._checkers[key] = schema, None
         checker = self._checkers[key][1]
-        try:
-            error = None if checker is None else best_match(checker.iter_errors(dict(arguments)))
-        except (Unresolvable, RecursionError, re.error):  # it refers elsewhere, or to itself for ever
-            error = None
-        if error is None:
-            return ""
-        return f"{tool}: {'.'.join(map(str, error.absolute_path)) or 'its arguments'}: {error.message[:300]}."
+        return "" if checker is None else checker.wrong(tool, arguments)
 
     def _ended(
         self,

@@ -31,13 +31,33 @@ _TOGETHER = 100  # queries that a served world takes at once
 HELD = "This call repeats text of private documents, and was not sent to the tool's server. Say it in other words."
 
 
+class Arguments:
+    """What a tool's schema says of its arguments. Nothing that it refers to is fetched."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        """Raises jsonschema's SchemaError where it is no schema."""
+        Draft202012Validator.check_schema(schema)
+        self._validator = Draft202012Validator(schema, registry=Registry())
+
+    def wrong(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """What is wrong with some; a schema that refers elsewhere, or to itself for ever, is the server's affair."""
+        try:
+            error = best_match(self._validator.iter_errors(dict(arguments)))
+        except (Unresolvable, RecursionError, re.error):
+            return ""
+        if error is None:
+            return ""
+        where = ".".join(map(str, error.absolute_path)) or "its arguments"
+        return f"{tool} cannot read {where}: {error.message[:300]}."
+
+
 class McpTool:
     """One tool of a server; arguments are checked against its schema before they are sent."""
 
     def __init__(self, server: ToolServer, tool: types.Tool, name: str) -> None:
         """Raises UserError where its schema is none."""
         try:
-            Draft202012Validator.check_schema(tool.input_schema)
+            self._arguments = Arguments(tool.input_schema)
         except SchemaError as error:
             raise UserError(
                 f"{server.name} gives its tool {tool.name} a schema that is none ({error.message}): leave the tool out."
@@ -45,14 +65,13 @@ class McpTool:
         about = (tool.description or tool.title or name)[:_LONGEST_DESCRIPTION]
         self.spec = ToolSpec(name=name, description=about, parameters=tool.input_schema)
         self._server, self._name = server, tool.name
-        self._schema = Draft202012Validator(tool.input_schema, registry=Registry())  # which fetches nothing
         hints = tool.annotations
         self._harmless = bool(hints and (hints.idempotent_hint or hints.read_only_hint))
         self.away = server.is_away
         self.is_held: Callable[[object, str], bool] = lambda arguments, tool: False  # kept from the server: it is private
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        if wrong := self._wrong(arguments):
+        if wrong := self._arguments.wrong(self.spec.name, arguments):
             return ToolResult(wrong, ToolStatus.BAD_ARGUMENTS)
         if self.is_held(arguments, self.spec.name):
             return ToolResult(HELD, ToolStatus.HELD)
@@ -67,17 +86,6 @@ class McpTool:
         except CallRefusedError as refused:
             return ToolResult(str(refused), ToolStatus.BAD_ARGUMENTS, time.monotonic() - began)
         return read_result(result, time.monotonic() - began)
-
-    def _wrong(self, arguments: dict[str, Any]) -> str:
-        """What is wrong with arguments; a schema that refers elsewhere, or to itself for ever, is the server's affair."""
-        try:
-            wrong = best_match(self._schema.iter_errors(arguments))
-        except (Unresolvable, RecursionError, re.error):
-            return ""
-        if wrong is None:
-            return ""
-        where = ".".join(map(str, wrong.absolute_path)) or "its arguments"
-        return f"{self.spec.name} cannot read {where}: {wrong.message[:300]}."
 
 
 class KeptTool(McpTool):

@@ -73,13 +73,11 @@ class Supervisor:
 
     def _signal(self, number: int) -> None:
         """To every process but this one."""
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # none is left, or none of ours
             if self._alone:
                 os.kill(-1, number)
             elif self._worker:
                 os.killpg(self._worker, number)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def _fork(self, work: Callable[[int, int], None]) -> tuple[int, tuple[int, int, int]]:
         """A confined process, with pipes for what it is told, replies, and writes."""
@@ -126,19 +124,15 @@ class Supervisor:
             for fd in self._fds:
                 os.close(fd)
         self._worker = 0
-        try:
-            while os.waitpid(-1, 0)[0]:
-                pass
-        except ChildProcessError:
-            pass
+        with contextlib.suppress(ChildProcessError):  # all are buried
+            while True:
+                os.waitpid(-1, 0)
 
     def _reap(self) -> None:
         """Bury orphans, which would count as processes."""
-        try:
+        with contextlib.suppress(ChildProcessError):  # there is none
             while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid != self._worker:
                 os.waitpid(dead.si_pid, 0)
-        except ChildProcessError:
-            pass
 
     def _run(self, code: str, seconds: float) -> dict[str, Any]:
         """Run code in the worker, which is begun where there is none."""
@@ -270,11 +264,9 @@ class Supervisor:
         worker, fds = self._worker, self._fds
         self._worker, self._fds = self._fork(read)
         status, reply, text = self._watch(seconds, Output(0), {}, data, most=8 * self._setup["document"])
-        try:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):  # it has ended, and was buried
             os.kill(self._worker, signal.SIGKILL)
             os.waitpid(self._worker, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
         for fd in self._fds:
             os.close(fd)
         self._worker, self._fds = worker, fds
