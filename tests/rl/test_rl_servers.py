@@ -26,9 +26,10 @@ from sanderling.core.errors import UserError
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import Order, run_rl_command
 from sanderling.runs.run import records
+from sanderling.tools.python.bubblewrap import find_bwrap
 from sanderling.train.metrics import read_metrics
 
-SERVED = ("rl.pipeline.placement=served", "sampler.served=m", "rollout.turn_tokens=256", "rollout.max_turns=3", "rl.steps=2")
+SERVED = ("rl.pipeline.placement=served", "sampler.served=m", "rollout.turn_tokens=256", "rollout.max_turns=5", "rl.steps=2")
 
 
 class Researcher(Double):
@@ -46,10 +47,28 @@ class Researcher(Double):
             call = ""
         words = re.findall(r"[A-Z][a-z]{3,}", text) or ["x"]
         said = f"<tool_call>\n{call}\n</tool_call>" if call else f"<answer>{words[number % len(words)]}</answer>"
+        return self._turn(body, said)
+
+    def _turn(self, body: dict[str, Any], said: str) -> dict[str, Any]:
         ids = [*self.tokenizer.encode(f"a\n</think>\n{said}"), self._end]
         choice = {"text": "", "token_ids": ids, "logprobs": {"token_logprobs": [-1.0] * len(ids)}}
         choice |= {"finish_reason": "stop", "stop_reason": None}
         return {"choices": [choice], "usage": {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(ids)}}
+
+
+class Programmer(Researcher):
+    """Searches, runs a program that keeps a file and a variable, and another that reads them."""
+
+    def _speak(self, body: dict[str, Any]) -> dict[str, Any]:
+        turn = self.tokenizer.decode(list(body["prompt"])).count("<tool_response>")
+        keeps = f"import os, random, time\nx = {body['seed'] % 97}\nopen('a', 'w').write(str(random.random()))\n"
+        calls = [
+            {"name": "search", "arguments": {"query": ["town"]}},
+            {"name": "python", "arguments": {"code": f"{keeps}x, time.time(), os.urandom(3).hex()"}},
+            {"name": "python", "arguments": {"code": "print(open('a').read(), x)"}},
+        ]
+        said = f"<tool_call>\n{json.dumps(calls[turn])}\n</tool_call>" if turn < len(calls) else "<answer>x</answer>"
+        return self._turn(body, said)
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +100,13 @@ class Mortal(Filter):
 """
 
 
-def trained(given: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **place: object) -> tuple[list[str], list[float]]:
+def trained(
+    given: Path, out: Path, monkeypatch: pytest.MonkeyPatch, *, who: type[Double] = Researcher, **place: object
+) -> tuple[list[str], list[float]]:
     """Train with scripted turns; its rollouts, and the rewards of its steps."""
     tokenizer = load_tokenizer(given / "base")
-    monkeypatch.setattr(vllm_double, "Double", Researcher)
-    monkeypatch.setattr(Researcher, "tokenizer", tokenizer, raising=False)
+    monkeypatch.setattr(vllm_double, "Double", who)
+    monkeypatch.setattr(who, "tokenizer", tokenizer, raising=False)
     with vllm_double.served(given / "base", tokenizer.encode("<|im_end|>")[0]) as (address, _):
         recipe = recipe_of(given, *SERVED, f"sampler.endpoint={address}")
         recipe = RlRecipe.model_validate(recipe.model_dump() | place)
@@ -105,11 +126,11 @@ def behind(world: Path, *more: str) -> dict[str, object]:
 
 
 @contextmanager
-def docked(world: Path, directory: Path) -> Iterator[tuple[str, list[int]]]:
+def docked(world: Path, directory: Path, more: str = "") -> Iterator[tuple[str, list[int]]]:
     """A dock of four replicas of a world, killed one after the other; its address, and after how many calls that was."""
     words = json.dumps(["sanderling", "tools", "serve", "--world", str(world)])
     (directory / "dock.toml").write_text(
-        f"port = 0\nstate = '{directory}/state'\n[pools.world]\ncommand = {words}\nreplicas = 4"
+        f"port = 0\nstate = '{directory}/state'\n[pools.world]\ncommand = {words}\nreplicas = 4\n{more}"
     )
     command = [sys.executable, "-m", "sanderling", "dock", "up", str(directory / "dock.toml")]
     process, over, kills = subprocess.Popen(command, stderr=subprocess.PIPE, text=True), threading.Event(), list[int]()
@@ -158,3 +179,16 @@ def test_a_run_over_a_served_world_is_the_run_over_the_world(
     other = recipe_of(given, *SERVED, "sampler.endpoint=http://127.0.0.1:9/v1").model_dump() | behind(given / "w2")
     with pytest.raises(UserError, match="other servers"):  # another world behind the same settings
         run_rl_command(Order(RlRecipe.model_validate(other), tmp_path / "far"), silent())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_bwrap(), reason="there is no bubblewrap")
+def test_a_run_over_a_dock_of_a_world_and_of_programs_is_the_run_in_process(
+    given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = {"who": Programmer, "as_of": "2026-01-01"}
+    here = trained(given, tmp_path / "here", monkeypatch, **how, python="bubblewrap")
+    assert all(one.count('"name":"python","role":"","status":"ok"') == 2 for one in here[0]), "programs run"
+    command = ["sanderling", "tools", "serve", "--set", "python=bubblewrap", "--set", "as_of='2026-01-01'"]
+    with docked(given / "w1", tmp_path, f"[pools.programs]\ncommand = {json.dumps(command)}\nreplicas = 2") as (address, _):
+        assert trained(given, tmp_path / "far", monkeypatch, **how, worlds=(), dock=address) == here
