@@ -87,10 +87,12 @@ def read_config(
     """As :func:`load_config`, from a file."""
     try:
         return load_config(model, path.read_text(encoding="utf-8"), str(path), overrides, given)
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {path}: check its name and folder.") from error
     except OSError as error:
-        raise UserError(f"Cannot read {path} ({error.strerror}): give a recipe's name or a TOML file.") from error
+        raise UserError(f"Cannot read {path} ({error.strerror}): give a TOML file.") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: give a recipe's name or a TOML file.") from error
+        raise UserError(f"{path} is not UTF-8 text: give a TOML file.") from error
 
 
 def check_config(
