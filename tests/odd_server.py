@@ -1,12 +1,14 @@
 """A tool server over standard input and output, without any library, that behaves as its argument says; for tests.
 
-``odd_server.py HOW [STATE]``; good, hang, die, stray, huge, broken, lie, deaf, mortal, strict, promise, once, half, names,
-elsewhere, keeper, fickle or numbers: tools ``echo`` (idempotent), ``count`` (how often, in the file STATE), ``env``,
-``sleep``, ``die`` and ``pid``.
+``odd_server.py HOW [STATE]``; good, hang, die, stray, huge, broken, unread, heir, lie, deaf, mortal, strict, promise, once,
+half, names, elsewhere, keeper, fickle or numbers: tools ``echo`` (idempotent), ``count`` (how often, in the file STATE),
+``env``, ``sleep``, ``die`` and ``pid``.
 """
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -73,6 +75,9 @@ def call(id, params):
         sys.stdout.write('{"jsonrpc": "2.0", "id": ' + str(id) + ', "result": {\n')
         sys.stdout.flush()
         os._exit(4)
+    elif name == "echo" and HOW == "unread":
+        answer(id, result="no object")
+        return
     elif name == "echo" and HOW == "deaf":
         return
     elif name == "echo" and HOW == "half":
@@ -104,7 +109,7 @@ def call(id, params):
     elif name == "pid":
         text = told(str(os.getpid()))
     elif name == "die":
-        sys.stderr.write("asked to die\n")
+        sys.stderr.write(f"asked to die{os.environ.get('SAID', '')}\n")
         sys.stderr.flush()
         os._exit(7)
     else:
@@ -127,6 +132,9 @@ if HOW == "once":
     if count:
         sys.stderr.write("it starts only once\n")
         sys.exit(3)
+if HOW == "heir":  # what it starts holds its streams open, beyond our reach
+    subprocess.Popen(["sleep", "20"], start_new_session=True)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if HOW == "stray":
     sys.stdout.write("Starting up, please wait\n")
 for line in sys.stdin:
@@ -151,3 +159,5 @@ for line in sys.stdin:
         answer(id, result={})
     elif id is not None:
         answer(id, error={"code": -32601, "message": f"no method {method}"})
+if HOW == "heir":
+    time.sleep(600)

@@ -204,7 +204,11 @@ def test_what_a_setting_of_several_kinds_may_be_is_told_once() -> None:
 
 def test_a_missing_file_a_directory_and_a_binary_file_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "noise.toml").write_bytes(b"\xff\xfe\x00\x80")
-    for path, sentence in (("none.toml", "There is no file .*none.toml: check"), ("", "Cannot read"), ("noise.toml", "not UTF-8")):
+    for path, sentence in (
+        ("none.toml", "There is no file .*none.toml: check"),
+        ("", "Cannot read"),
+        ("noise.toml", "not UTF-8"),
+    ):
         with pytest.raises(UserError, match=sentence):
             read_config(Settings, tmp_path / path)
 

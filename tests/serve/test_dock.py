@@ -270,7 +270,7 @@ async def test_a_token_opens_its_pools_and_no_others(tmp_path: Path, monkeypatch
     ("how", "reason"),
     [
         ("die", "exit status 3 (cannot start: the disk is full)"),
-        ("numbers", "tools.0.name Input should be a valid string"),
+        ("numbers", "tools.0.name: Input should be a valid string"),
         ("hang", "did not answer within 1 seconds"),
         ("no-such-command", "no command or folder no-such-command"),
     ],
@@ -287,7 +287,7 @@ async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(tmp_path:
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("huge", "a line of more than 1,048,576 bytes"), ("broken", "exit status 4")],
+    [("huge", "a line of more than 1,048,576 bytes"), ("unread", "a message that cannot be read")],
 )
 async def test_a_server_that_breaks_is_started_anew(tmp_path: Path, how: str, reason: str) -> None:
     async with up(dock_of(tmp_path, {"p": pool(how, reply_mb=1, idempotent=[])})) as served:

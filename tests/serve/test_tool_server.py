@@ -3,10 +3,13 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvicorn
+from test_dock import up
 from typer.testing import CliRunner
 
 pytest.importorskip("mcp", reason="tool servers need the extra serve")
@@ -14,7 +17,8 @@ pytest.importorskip("mcp", reason="tool servers need the extra serve")
 from sanderling.cli.tools import app
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolSpec, ToolStatus
-from sanderling.serve.app import create_app, serving
+from sanderling.serve.app import create_app, listen, serving
+from sanderling.serve.dock.config import DockConfig
 from sanderling.serve.limits import ServerSettings
 from sanderling.serve.mcp import mcp_server
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult, keeper_of
@@ -179,10 +183,47 @@ async def test_what_is_kept_for_a_client_that_vanished_goes() -> None:
 
     shelf = Shelf()
     async with Client(mcp_server(None, [shelf], keep_s=0.05)) as client:
-        for session in ("s1", "s1"):
-            await client.call_tool("keep", {}, meta={"sanderling/context": {"session": session}})  # type: ignore[arg-type]
+
+        async def since() -> str:
+            meta: Any = {"sanderling/context": {"session": "s1"}}
+            return ((await client.call_tool("keep", {}, meta=meta)).meta or {})["sanderling/kept"]
+
+        first = await since()
+        assert await since() == first
         await asyncio.wait_for(shelf.went.wait(), 10)
+        assert await since() != first, "or its client takes it for lost by nobody"
     assert shelf.left == ["s1"]
+
+
+@pytest.mark.parametrize("dock", [False, True])
+async def test_a_server_at_an_address_that_lost_what_it_kept_is_an_outage(dock: bool, tmp_path: Path) -> None:
+    """It has no sessions of MCP's, so that its clients do not see that it was started again."""
+
+    @asynccontextmanager
+    async def shelf(port: int) -> AsyncIterator[int]:
+        with listen(ServerSettings(port=port)) as listening:
+            server = uvicorn.Server(uvicorn.Config(create_app(None, tools=[Shelf()]), log_level="warning", lifespan="on"))
+            running = asyncio.create_task(server.serve(sockets=[listening]))
+            yield listening.getsockname()[1]
+            server.should_exit = True
+            await running
+
+    async with AsyncExitStack() as stack:
+        async with shelf(0) as port:
+            address = f"http://127.0.0.1:{port}/mcp"
+            if dock:
+                config = DockConfig.model_validate({"state": tmp_path / "state", "pools": {"p": {"url": address}}})
+                address = f"{(await stack.enter_async_context(up(config))).url}/mcp"
+            server = server_to("kept", ServerConfig(url=address))
+            await server.open()
+            (keep,) = found_in(server)[1]
+            for _ in range(2):
+                assert (await keep({}, ToolContext(session="s"))).text == "kept"
+        async with shelf(port):
+            with pytest.raises(ToolOutageError, match="lost when it ended"):
+                await keep({}, ToolContext(session="s"))
+            assert (await keep({}, ToolContext(session="t"))).text == "kept"
+        await server.close()
 
 
 class Waiting(World):

@@ -154,13 +154,16 @@ async def test_a_server_that_does_not_come_up_says_why(how: str, sentence: str) 
     ("how", "tool", "sentence"),
     [
         ("good", "die", "exit status 7 (asked to die)"),
-        ("broken", "echo", "exit status 4"),
+        ("broken", "echo", "wrote a message that cannot be read"),
+        ("unread", "echo", "wrote a message that cannot be read"),
+        ("heir", "die", "exit status 7 (asked to die)"),
         ("huge", "echo", "a line of more than 1,048,576 bytes"),
     ],
 )
 async def test_a_server_that_breaks_is_an_outage_with_its_reason_and_started_again_for_the_next_call(
-    how: str, tool: str, sentence: str
+    how: str, tool: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sanderling.tools.mcp.process._GRACE_S", 0.2)
     async with opened(odd(how, reply_mb=1)) as server:
         found = {tool.spec.name: tool for tool in found_in(server)[1]}
         with pytest.raises(ToolOutageError) as error:
@@ -338,7 +341,7 @@ async def test_a_server_has_the_memory_that_it_was_given_and_no_more() -> None:
 async def test_what_a_server_prints_between_messages_is_left_out() -> None:
     async with opened(odd("stray")) as server:
         assert (await found_in(server)[1][0]({"text": "hi"}, ToolContext())).text == "hi"
-        assert server.process and server.process.stray >= 2
+        assert server.process and len(server.process.log) >= 2
 
 
 async def test_a_schema_that_is_none_is_refused_unless_its_tool_is_left_out() -> None:
@@ -356,9 +359,15 @@ async def test_a_server_has_the_secrets_that_it_was_given_and_no_others(
     monkeypatch.setenv("HERS", "s1")
     monkeypatch.setenv("OTHERS", "s2")
     (tmp_path / "key").write_text("s3\n")
-    config = odd("good", env={"PLAIN": "p"}, secrets={"KEY": "env:HERS", "FILE": f"file:{tmp_path / 'key'}"})
+    config = odd(
+        "good",
+        env={"PLAIN": "p"},
+        secrets=dict.fromkeys(("KEY", "SAID"), "env:HERS") | {"FILE": f"file:{tmp_path / 'key'}"},
+    )
     async with tools(config) as found:
         values = {name: (await found["env"]({"text": name}, ToolContext())).text for name in ("PLAIN", "KEY", "FILE", "OTHERS")}
+        with pytest.raises(ToolOutageError, match=r"\(asked to die\*\*\*\)"):  # its log is shown to others
+            await found["die"]({}, ToolContext())
     assert values == {"PLAIN": "p", "KEY": "s1", "FILE": "s3", "OTHERS": "(not set)"}
     with pytest.raises(UserError, match="MISSING is not set"):
         connection_to("odd", odd("good", secrets={"KEY": "env:MISSING"}))

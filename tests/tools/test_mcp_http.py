@@ -94,7 +94,9 @@ class Server(Quiet):
         elif self.how == "nonsense":
             self.say({"hello": 1})
         elif self.how == "moved":
-            self.say(b"", 302, Location="http://192.0.2.1/mcp")
+            self.say(b"", 302, Location="http://192.0.2.1/mcp?key=secret")
+        elif self.how == "other":
+            self.answer(999, result)
         elif self.how.isdigit():
             self.say({"error": "No entry today."} if self.how == "418" else b"", int(self.how))
         else:
@@ -150,7 +152,9 @@ async def test_a_server_may_answer_with_a_stream_and_its_questions_are_refused()
         ("cut", "cannot be reached"),
         ("huge", "more than 1,048,576 bytes"),
         ("nonsense", "."),
-        ("moved", r"sends us on to http://192\.0\.2\.1/mcp"),
+        ("moved", r"Redirect to http://192\.0\.2\.1/mcp not followed"),
+        ("other", "answers another request"),
+        ("202", "202 Accepted"),
     ],
 )
 async def test_what_is_no_answer_is_an_outage_with_its_reason_and_the_next_call_works(how: str, sentence: str) -> None:
@@ -223,6 +227,29 @@ async def test_a_call_that_is_given_up_is_cancelled_there() -> None:
             pytest.fail("the server was not told")
         hanging.set()
         await server.close()
+
+
+async def test_a_call_that_runs_when_its_session_is_forgotten_is_not_made_again() -> None:
+    begun, running, go_on = list[str](), threading.Event(), threading.Event()
+
+    def call(self: Server, id: Any, arguments: dict[str, Any]) -> None:
+        begun.append(arguments["text"])
+        running.set()
+        if arguments["text"] == "slow":
+            go_on.wait(30)
+        self.answer(id, {"content": []})
+
+    with serving(call=call) as (url, one):
+        server, echo = await opened(url)
+        slow = asyncio.create_task(echo({"text": "slow"}, ToolContext()))
+        await asyncio.to_thread(running.wait, 10)
+        one.sessions = frozenset()
+        assert (await echo({"text": "never began"}, ToolContext())).status is ToolStatus.OK
+        with pytest.raises(ToolOutageError, match="session is over"):
+            await slow
+        go_on.set()
+        await server.close()
+    assert begun == ["slow", "never began"]
 
 
 MODEL = """

@@ -8,6 +8,7 @@ from time to time that it goes on, and ends with its client. Clients of ours get
 import asyncio
 import logging
 import time
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -31,6 +32,7 @@ from sanderling.serve.dialects import SearchBody, VisitBody
 from sanderling.serve.limits import ServerSettings
 from sanderling.tools.contract import Tool, ToolOutageError, ToolResult, keeper_of
 from sanderling.tools.mcp.wire import (
+    KEPT,
     LEAVE,
     SEARCHED,
     VISITED,
@@ -104,19 +106,18 @@ class _Own:
     """A tool of an agent's."""
 
     def __init__(self, tool: Tool, sessions: "_Sessions") -> None:
-        self._tool, self._sessions, spec = tool, sessions, tool.spec
-        meta = About(keeps=keeper_of(tool) is not None).as_meta()
+        self._tool, self._sessions, spec, self._keeps = tool, sessions, tool.spec, keeper_of(tool) is not None
+        meta = About(keeps=self._keeps).as_meta()
         self.definition = types.Tool(name=spec.name, description=spec.description, input_schema=spec.parameters, _meta=meta)
 
     async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         if LEAVE in meta:
-            if (keeper := keeper_of(self._tool)) is not None:
-                await keeper.leave(str(meta[LEAVE]))
+            await self._sessions.leave(str(meta[LEAVE]))
             return _said("")
         context = replace(read_context(meta), tell=tell)
-        with self._sessions.used(context.session):
+        with self._sessions.used(context.session) as since:
             try:
-                return sent_result(await self._tool(arguments, context))
+                return sent_result(await self._tool(arguments, context), **({KEPT: since} if self._keeps else {}))
             except ToolOutageError as error:
                 why = str(error)
             except Exception as error:
@@ -129,20 +130,23 @@ class _Sessions:
     """What tools keep for sessions goes once nothing was called for one in so many seconds: its client may have vanished."""
 
     def __init__(self, tools: Sequence[Tool], keep_s: float) -> None:
-        self._keepers, self._keep_s = [one for one in map(keeper_of, tools) if one is not None], keep_s
+        keepers = [one for one in map(keeper_of, tools) if one is not None]
+        self._keepers, self._keep_s = {id(one): one for one in keepers}.values(), keep_s  # several tools may have one
         self._running, self._idle = Counter[str](), dict[str, asyncio.TimerHandle]()
+        self._since = dict[str, str]()  # by session
         self._leaving = set[asyncio.Task[None]]()
 
     @contextmanager
-    def used(self, session: str) -> Iterator[None]:
+    def used(self, session: str) -> Iterator[str]:
+        """Since when something is kept for it, as a word that no other session and no other start of this server has."""
         if not self._keepers:
-            yield
+            yield ""
             return
         if (timer := self._idle.pop(session, None)) is not None:
             timer.cancel()
         self._running[session] += 1
         try:
-            yield
+            yield self._since.setdefault(session, uuid.uuid4().hex)
         finally:
             self._running[session] -= 1
             if not self._running[session]:
@@ -150,12 +154,15 @@ class _Sessions:
                 self._idle[session] = asyncio.get_running_loop().call_later(self._keep_s, self._forget, session)
 
     def _forget(self, session: str) -> None:
-        del self._idle[session]
-        task = asyncio.create_task(self._leave(session))
+        task = asyncio.create_task(self.leave(session))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _leave(self, session: str) -> None:
+    async def leave(self, session: str) -> None:
+        """It is over: drop what was kept for it."""
+        if (timer := self._idle.pop(session, None)) is not None:
+            timer.cancel()
+        self._since.pop(session, None)
         for keeper in self._keepers:
             try:
                 await keeper.leave(session)

@@ -304,7 +304,7 @@ def _error(status: int, sentence: str, more: Mapping[str, Any] | None = None) ->
 
 def run_dock(config: DockConfig, ready: Callable[[str], None]) -> None:
     """Run a dock until it is stopped (SIGTERM, Ctrl-C); ``ready`` has its address once it listens. Raises UserError."""
-    slowest = max(pool.wait_s + pool.call_s for pool in config.pools.values()) if config.pools else 1.0
+    slowest = max(pool.start_s + pool.wait_s + pool.call_s for pool in config.pools.values()) if config.pools else 1.0
     settings = ServerSettings(
         host=config.host,
         port=config.port,

@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -150,15 +150,12 @@ class Dock:
             self._ended(client, pool, tool, arguments, session, replica, outcome, began)
 
     async def _leave(self, pool: Pool, tool: str, session: str) -> types.CallToolResult:
-        """A session is over: tell the replica that kept something for it, if there is one, of each tool that may have."""
+        """A session is over: tell the replica that kept something for it, if there is one."""
         if pool.is_open and pool.keeps(session):
-            try:
-                for name in [name for name, one in pool.tools.items() if About.of(one).keeps]:
-                    await pool.call(name, {}, {LEAVE: session}, session, None)
-            except DockError:  # it is gone, with what it kept
-                return types.CallToolResult(content=[])
-            finally:
-                pool.forget(session)
+            if About.of(pool.tools[tool]).keeps:
+                with suppress(DockError):  # it is gone, with what it kept
+                    await pool.call(tool, {}, {LEAVE: session}, session, None)
+            pool.forget(session)
         return types.CallToolResult(content=[])
 
     def _wrong(self, pool: Pool, tool: str, arguments: Mapping[str, Any]) -> str:

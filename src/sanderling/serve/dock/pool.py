@@ -19,7 +19,7 @@ import mcp_types as types
 from sanderling.serve.dock.config import PoolConfig
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.contract import ToolOutageError
-from sanderling.tools.mcp.client import Progress
+from sanderling.tools.mcp.client import NeverBeganError, Progress
 from sanderling.tools.mcp.wire import About
 
 _TRIES = 4  # of an idempotent call, each at another replica or after a restart
@@ -136,7 +136,7 @@ class Pool:
         definition, hints = self.tools[tool], self.tools[tool].annotations
         again = tool in self.config.idempotent or bool(hints and (hints.idempotent_hint or hints.read_only_hint))
         sticky = session if About.of(definition).keeps or self.config.sticky else ""
-        tries = _TRIES if again and not sticky else 1
+        tries = _TRIES
         while True:
             replica = await self._acquire(sticky)
             connection = replica.connection
@@ -151,11 +151,12 @@ class Pool:
                 raise DockError(Trouble.TIMEOUT, f"{tool} took longer than {self.config.call_s:g} seconds.") from None
             except ToolOutageError as error:
                 replica.failed += 1
+                replica.doubted()  # an address does not end when what is behind it does
                 tries -= 1
                 if sticky:
                     self.forget(sticky)
                     raise _session_lost(str(error)) from error
-                if not tries:
+                if not (tries and (again or isinstance(error, NeverBeganError))):
                     raise DockError(Trouble.DOWN, str(error)) from error
                 self.retried += 1
             finally:

@@ -8,10 +8,9 @@ has the tools with which it began.
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import mcp_types as types
@@ -30,6 +29,8 @@ from sanderling.tools.mcp.wire import sendable
 
 Progress = Callable[[float, float | None, str | None], Any]
 _PAGES = 100  # of a list of tools
+_NO_RESULT = (NO_REPLY, types.CONNECTION_CLOSED, types.PARSE_ERROR, types.INVALID_REQUEST)
+"""Codes of errors that say nothing of the call: the server, or what stands before it, does not speak as it should."""
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # what its client notes is told by whoever makes the call
 _CLOSE_S = 6.0  # more than a child takes to be ended
 
@@ -39,11 +40,12 @@ class Address:
     """A server that runs elsewhere."""
 
     url: str
-    token: str = ""
+    token: str = field(default="", repr=False)
     reply_bytes: int = 16 << 20  # of one reply
 
-    def __str__(self) -> str:
-        return re.sub(r"//[^/@]*@", "//", self.url)
+
+class NeverBeganError(ToolOutageError):
+    """The connection was over before the call began: it may be made again."""
 
 
 class CallRefusedError(Exception):
@@ -59,7 +61,6 @@ class Connection:
     def __init__(self, name: str, server: Child | Address, *, start_s: float = 30.0) -> None:
         self.name, self.server, self.closed, self.why = name, server, asyncio.Event(), ""
         self.legacy = False  # whether it speaks no protocol after 2025, and is not asked again whether it does
-        self.forgot_us = False  # its session is over: a call that was told so never began
         self.tools: tuple[types.Tool, ...] = ()
         self._start_s = start_s
         self._client: Client | None = None
@@ -148,7 +149,7 @@ class Connection:
     async def list_again(self) -> None:
         """Ask for its tools once more, which shows that it is alive. Raises ToolOutageError."""
         if self._client is None:
-            await self._ending()
+            await self._never_began()
         try:
             self.tools = await self._listed(self._client)
         except (MCPError, HTTPError, OSError, ValidationError) as error:
@@ -172,7 +173,7 @@ class Connection:
         What else a server answers with an error is a result that failed. Cancelled, it tells the server so.
         """
         if self._client is None:
-            await self._ending()
+            await self._never_began()
         try:
             given = sendable(arguments)
         except ValueError as error:
@@ -190,7 +191,7 @@ class Connection:
             return await self._failed(error)
         except RuntimeError as error:
             if self._client is None:  # it ended before the call was on its way
-                await self._ending()
+                await self._never_began()
             return _failed(_reason(error))  # a result that is not what the tool's schema says
         except (HTTPError, OSError, ValidationError) as error:
             raise self._outage(_reason(error)) from error
@@ -206,17 +207,18 @@ class Connection:
 
     async def _failed(self, error: MCPError) -> types.CallToolResult:
         """What an error in place of a result means. Raises CallRefusedError, ToolOutageError."""
-        words = " ".join(error.message.split())[:1_000]
+        words = " ".join(error.message.split())[:1_000].rstrip(".")
         if error.code == SESSION_OVER:
-            self.why, self.forgot_us = words, True
+            self.why = words
             self._leave.set()
-            await self._ending()
-        if error.code == types.CONNECTION_CLOSED and isinstance(self.server, Child):  # its ending says more
-            await self._ending()
+            await self._never_began()
+        if error.code == types.CONNECTION_CLOSED and isinstance(self.server, Child):
+            await self.closed.wait()  # its ending says more
+            raise self._outage() from error
         if error.code == types.PARSE_ERROR:
-            raise self._outage("it answers something that is no MCP") from error
-        if error.code in (NO_REPLY, types.CONNECTION_CLOSED):
-            raise self._outage(words) from error
+            words = "it answers something that is no MCP"
+        if error.code in _NO_RESULT:
+            raise self._outage(self.why or words) from error
         if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
             raise CallRefusedError(error.message) from error
         return _failed(error.message)
@@ -229,15 +231,15 @@ class Connection:
             self._task.cancel()  # a server that was told goodbye and says nothing, or one that never came up
             await asyncio.wait({self._task})
 
-    async def _ending(self) -> NoReturn:
-        """It ends, or was never open: say how, once that is known. Raises ToolOutageError."""
+    async def _never_began(self) -> NoReturn:
+        """It ends, or was never open: say how, once that is known. Raises NeverBeganError."""
         if self._task is not None:
             await self.closed.wait()
-        raise self._outage()
+        raise NeverBeganError(str(self._outage()))
 
     def _outage(self, why: str = "") -> ToolOutageError:
         last = self.server.log[-1] if isinstance(self.server, Child) and self.server.log else ""
-        return ToolOutageError(f"{self.name}: {why or self.why}" + (f" ({last})" if last else "") + ".")
+        return ToolOutageError(f"{self.name}: {why or self.why}" + (f" ({last[:300]})" if last else "") + ".")
 
 
 def _failed(words: str) -> types.CallToolResult:
@@ -250,5 +252,8 @@ def _reason(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no command or folder {error.filename}"
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"it answers something that is no MCP ({'.'.join(map(str, first['loc']))}: {first['msg']})"
     words = " ".join(str(error).split())[:300].rstrip(".")
     return words or type(error).__name__

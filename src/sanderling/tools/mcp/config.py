@@ -17,7 +17,6 @@ from sanderling.tools.contract import ToolOutageError
 
 if TYPE_CHECKING:
     from sanderling.tools.mcp.client import Connection
-    from sanderling.tools.mcp.process import Child
     from sanderling.tools.mcp.server import ToolServer
 
 DOCK_TOKEN = "SANDERLING_DOCK_TOKEN"
@@ -81,26 +80,21 @@ def secret(place: str) -> str:
     raise UserError("A secret is written env:NAME or file:PATH, never as it is.")
 
 
-def child_of(config: ServerConfig) -> "Child":
-    """A run of a server's command that is about to begin. Raises UserError for a secret that is not there."""
-    from sanderling.tools.mcp.process import Child, Limits
-
-    env = {**config.env, **{name: secret(place) for name, place in config.secrets.items()}}
-    memory = None if config.memory_mb is None else config.memory_mb << 20
-    return Child(config.command, env, config.directory, Limits(memory_bytes=memory, reply_bytes=config.reply_mb << 20))
-
-
 def connection_to(name: str, config: ServerConfig) -> "Connection":
     """A connection that is not open yet. Raises UserError where `mcp` is not installed, or a secret not there."""
     try:
         from sanderling.tools.mcp.client import Address, Connection
+        from sanderling.tools.mcp.process import Child
     except ModuleNotFoundError as error:
         raise UserError(f"Tool servers need {error.name}: run pip install '.[serve]' in sanderling's own folder.") from error
-    server: Address | Child
+    most = config.reply_mb << 20
     if config.url:
-        server = Address(config.url, secret(config.token) if config.token else "", config.reply_mb << 20)
+        server = Address(config.url, secret(config.token) if config.token else "", most)
     else:
-        server = child_of(config)
+        secrets = {variable: secret(place) for variable, place in config.secrets.items()}
+        memory = None if config.memory_mb is None else config.memory_mb << 20
+        given = {**config.env, **secrets}
+        server = Child(config.command, given, tuple(secrets.values()), config.directory, memory, most)
     return Connection(name, server, start_s=config.start_s)
 
 

@@ -6,7 +6,6 @@ a JSON-RPC error with a sentence, so that other calls go on, and the next finds 
 
 import ipaddress
 import json
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +13,6 @@ from urllib.parse import urlsplit
 import mcp_types as types
 from httpx2 import (
     AsyncBaseTransport,
-    AsyncByteStream,
     AsyncClient,
     AsyncHTTPTransport,
     HTTPError,
@@ -23,6 +21,7 @@ from httpx2 import (
     Response,
     Timeout,
 )
+from pydantic_core import from_json
 
 from sanderling.tools.mcp.wire import mended
 
@@ -87,12 +86,8 @@ class _Told(AsyncBaseTransport):
             await response.aclose()
             return _error(NO_REPLY, "it compresses its replies, unasked")
         if status < 300 and kind == "text/event-stream":
-            return Response(status, headers=response.headers, stream=_Stream(response, self._most))
-        body = b"".join([chunk async for chunk in _Stream(response, self._most)])
-        if 300 <= status < 400:
-            target = request.url.join(response.headers.get("location", ""))
-            if (target.host, target.port, status in (307, 308)) != (request.url.host, request.url.port, True):
-                return _error(NO_REPLY, f"it sends us on to {target}: use that address, if it is the one you mean")
+            return response  # whose events are bounded by whoever reads them
+        body = await self._body(response)
         if status >= 400:
             error, said = _said_of(body)
             if _SESSION in request.headers and (status == 404 or (status == 400 and "session" in said.lower())):
@@ -108,7 +103,20 @@ class _Told(AsyncBaseTransport):
         if status == 200 and kind != "application/json":
             what = "a web page" if kind == "text/html" else kind or "something without a type"
             return _error(NO_REPLY, f"it answers {what}, which is no MCP: often the address ends in /mcp")
+        if _is_for_another(await request.aread(), body):
+            return _error(NO_REPLY, "it answers another request than the one it was sent")
         return Response(status, headers=response.headers, content=mended(body))
+
+    async def _body(self, response: Response) -> bytes:
+        body = bytearray()
+        try:
+            async for chunk in response.stream:  # pyright: ignore[reportGeneralTypeIssues]
+                body += chunk
+                if len(body) > self._most:
+                    raise _TooLongError
+        finally:
+            await response.aclose()
+        return bytes(body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -118,25 +126,12 @@ class _TooLongError(Exception):
     pass
 
 
-class _Stream(AsyncByteStream):
-    """A response's body, as it comes, up to a bound; a connection that breaks ends it, which its reader notices."""
-
-    def __init__(self, response: Response, most: int) -> None:
-        self._response, self._most = response, most
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._most
-        try:
-            async for chunk in self._response.stream:  # pyright: ignore[reportGeneralTypeIssues]
-                left -= len(chunk)
-                if left < 0:
-                    raise _TooLongError
-                yield chunk
-        finally:
-            await self._response.aclose()
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
+def _is_for_another(request: bytes, reply: bytes) -> bool:
+    """Whether whoever waits for this reply would wait for ever."""
+    with suppress(ValueError, AttributeError):  # it is no message at all, which its reader tells
+        asked, answers = from_json(request).get("id"), from_json(reply).get("id")
+        return asked is not None and str(asked) != str(answers)
+    return False
 
 
 def _said_of(body: bytes) -> tuple[dict[str, Any], str]:

@@ -1,8 +1,8 @@
 """A tool server as a child process: lines of JSON-RPC over its standard input and output.
 
-Its environment is what it was given and little else; what it writes to standard error is kept to tell why it ended; what it
-prints to standard output that is no message is left out and counted. At the end its whole process group is ended, and it does
-not outlive us where Linux can promise that.
+Its environment is what it was given and little else; what it writes to standard error is kept, without its secrets, to tell why
+it ended; what it prints to standard output that is no message is left out. At the end its whole process group is ended, and it
+does not outlive us where Linux can promise that.
 """
 
 import asyncio
@@ -29,14 +29,7 @@ INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PYTHONPATH", "SHELL",
 _LOG_LINES = 200
 _LOG_CHARACTERS = 2_000  # of one line
 _GRACE_S = 2.0  # that a server has to end once its input is closed, and again once it is asked to
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one process of a server may take."""
-
-    memory_bytes: int | None = None  # of address space
-    reply_bytes: int = 16 << 20  # of one line that it writes: whoever writes more is ended
+_LOOK_S = 0.3
 
 
 @dataclass
@@ -47,11 +40,12 @@ class Child:
     """
 
     command: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # of its environment: its log says them to nobody
     directory: Path | None = None
-    limits: Limits = Limits()
+    memory_bytes: int | None = None  # most of its address space
+    reply_bytes: int = 16 << 20  # most of one line that it writes: whoever writes more is ended
     log: deque[str] = field(default_factory=lambda: deque(maxlen=_LOG_LINES))  # the last lines of standard error
-    stray: int = 0  # lines on standard output that were no messages
     pid: int = 0
     ending: str = ""  # why it is no longer there, in words; empty: it runs, or was never started
     over: asyncio.Event = field(default_factory=asyncio.Event)  # set when it no longer speaks
@@ -67,17 +61,18 @@ class Child:
             stderr=asyncio.subprocess.PIPE,
             env=env,
             cwd=self.directory,
-            limit=self.limits.reply_bytes,
+            limit=self.reply_bytes,
             start_new_session=True,
         )
         self.pid, self.ending, self.over = process.pid, "", asyncio.Event()
-        if (most := self.limits.memory_bytes) is not None:
+        if (most := self.memory_bytes) is not None:
             with suppress(ProcessLookupError):  # it has ended already
                 resource.prlimit(process.pid, resource.RLIMIT_AS, (most, most))
         received, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, to_send = anyio.create_memory_object_stream[SessionMessage](0)
         assert process.stdin and process.stdout and process.stderr
         async with anyio.create_task_group() as group:
+            group.start_soon(_notice_its_end, process)
             group.start_soon(self._keep_log, process.stderr)
             group.start_soon(self._receive, process, received)
             group.start_soon(self._send, process.stdin, to_send)
@@ -103,8 +98,8 @@ class Child:
                 with anyio.move_on_after(_GRACE_S):
                     await process.wait()
                 self.ending = self.ending or _how(process.returncode)
-            except ValueError:  # the reader's, for a line beyond its limit
-                self.ending = f"it wrote a line of more than {self.limits.reply_bytes:,} bytes"
+            except ValueError:  # of ours, or of the reader for a line beyond its limit
+                self.ending = self.ending or f"it wrote a line of more than {self.reply_bytes:,} bytes"
                 _signal(process, signal.SIGKILL)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
                 return
@@ -112,12 +107,15 @@ class Child:
                 self.over.set()
 
     def _message(self, line: bytes) -> SessionMessage | None:
+        """The message on a line; None: it is none. Raises ValueError for one whose reader would wait for ever."""
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(mended(line), by_name=False))
         except ValueError:
             if line.strip():
-                self.stray += 1
-                self.log.append(f"(on standard output, which is for messages) {_shown(line)}")
+                self.log.append(f"on standard output, which is for messages: {self._shown(line)}")
+            if line.lstrip()[:1] in (b"{", b"[") and b'"jsonrpc"' in line:
+                self.ending = "it wrote a message that cannot be read"
+                raise
             return None
 
     async def _send(self, stdin: asyncio.StreamWriter, to_send: anyio.abc.ObjectReceiveStream[SessionMessage]) -> None:
@@ -131,12 +129,19 @@ class Child:
         rest = b""
         while chunk := await stderr.read(65_536):
             *lines, rest = (rest + chunk).split(b"\n")
-            self.log.extend(map(_shown, lines))
+            self.log.extend(map(self._shown, lines[-_LOG_LINES:]))
             if len(rest) > _LOG_CHARACTERS:
-                self.log.append(_shown(rest))
+                self.log.append(self._shown(rest))
                 rest = b""
         if rest:
-            self.log.append(_shown(rest))
+            self.log.append(self._shown(rest))
+
+    def _shown(self, line: bytes) -> str:
+        """A line of a log, as it can be shown to anybody: without secrets and control characters."""
+        text = line.decode("utf-8", "replace")
+        for one in self.secrets:
+            text = text.replace(one, "***")
+        return "".join(character if character.isprintable() else " " for character in text[:_LOG_CHARACTERS]).rstrip()
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -155,6 +160,14 @@ def _tied_to_us(command: tuple[str, ...], path: str) -> tuple[str, ...]:
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
+
+
+async def _notice_its_end(process: asyncio.subprocess.Process) -> None:
+    """Close what it spoke through once it is gone: what it started may hold that open, and its end would be seen by nobody."""
+    while process.returncode is None:  # noqa: ASYNC110 - asyncio tells nobody while the streams are open
+        await anyio.sleep(_LOOK_S)
+    await anyio.sleep(_LOOK_S)  # what it said last is read meanwhile
+    process._transport.close()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
@@ -177,9 +190,3 @@ def _how(status: int | None) -> str:
     if status < 0:
         return f"it was killed by {signal.Signals(-status).name}"
     return f"it ended with exit status {status}"
-
-
-def _shown(line: bytes) -> str:
-    """A line of a log, as it can be shown to anybody: without control characters."""
-    text = line[:_LOG_CHARACTERS].decode("utf-8", "replace")
-    return "".join(character if character.isprintable() else " " for character in text).rstrip()

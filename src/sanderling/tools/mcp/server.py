@@ -12,7 +12,7 @@ from typing import Any
 import mcp_types as types
 
 from sanderling.tools.contract import ToolOutageError
-from sanderling.tools.mcp.client import Address, Connection, Progress
+from sanderling.tools.mcp.client import Address, Connection, NeverBeganError, Progress
 from sanderling.tools.mcp.http import is_here
 from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.wire import About
@@ -27,7 +27,7 @@ class ToolServer:
     def __init__(self, first: Connection, connect: Callable[[], Connection]) -> None:
         """``first``: a connection that is not open yet; ``connect`` makes the next ones."""
         self.name, self.tools = first.name, tuple[types.Tool, ...]()
-        self._connect, self._connection, self._starts = connect, first, 1
+        self._connect, self._connection = connect, first
         self._lock, self._pause_s, self._not_before, self._is_over = asyncio.Lock(), _FIRST_PAUSE_S, 0.0, False
 
     @property
@@ -64,15 +64,10 @@ class ToolServer:
             connection = await self._connected()
             try:
                 return await connection.call(tool, arguments, meta, progress)
-            except ToolOutageError:
-                if not (harmless or connection.forgot_us):
+            except ToolOutageError as error:
+                if not (harmless or isinstance(error, NeverBeganError)):
                     raise
         return await (await self._connected()).call(tool, arguments, meta, progress)
-
-    async def start(self) -> int:
-        """Which start of it serves now: what was kept before is lost."""
-        await self._connected()
-        return self._starts
 
     async def _connected(self) -> Connection:
         """The connection, or the next one where it has ended."""
@@ -94,7 +89,7 @@ class ToolServer:
                 self._not_before = time.monotonic() + self._pause_s
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
                 raise
-            self._pause_s, self._starts = _FIRST_PAUSE_S, self._starts + 1
+            self._pause_s = _FIRST_PAUSE_S
             return connection
 
     async def close(self) -> None:

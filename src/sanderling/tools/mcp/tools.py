@@ -20,7 +20,7 @@ from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.mcp.client import CallRefusedError, Connection
 from sanderling.tools.mcp.server import ToolServer
-from sanderling.tools.mcp.wire import LEAVE, SEARCHED, VISITED, WORLD, About, read_result, sent_context, sent_occasion
+from sanderling.tools.mcp.wire import KEPT, LEAVE, SEARCHED, VISITED, WORLD, About, read_result, sent_context, sent_occasion
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchReply, VisitReply, World
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
@@ -85,27 +85,34 @@ class McpTool:
             result = await self._server.call(self._name, arguments, sent_context(context), told, harmless=self._harmless)
         except CallRefusedError as refused:
             return ToolResult(str(refused), ToolStatus.BAD_ARGUMENTS, time.monotonic() - began)
+        self._look(result, context.session)
         return read_result(result, time.monotonic() - began)
+
+    def _look(self, result: types.CallToolResult, session: str) -> None:
+        """Whether the result can be used. Raises ToolOutageError."""
 
 
 class KeptTool(McpTool):
     """A tool whose server keeps something for a session."""
 
-    def __init__(self, server: ToolServer, tool: types.Tool, name: str) -> None:
+    def __init__(self, server: ToolServer, tool: types.Tool, name: str, since: dict[str, str]) -> None:
+        """``since``: what the server said of each session last; of all tools that keep things in one place."""
         super().__init__(server, tool, name)
-        self._harmless = False
-        self._sessions: dict[str, int] = {}  # with the start of the server that they belong to
+        self._harmless, self._since = False, since
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        start = await self._server.start()
-        if self._sessions.setdefault(context.session, start) != start:
-            del self._sessions[context.session]
-            raise ToolOutageError(f"{self._server.name}: what it kept for this episode was lost when it ended.")
+        self._since.setdefault(context.session, "")
         return await super().__call__(arguments, context)
+
+    def _look(self, result: types.CallToolResult, session: str) -> None:
+        before, now = self._since.get(session), str((result.meta or {}).get(KEPT) or "")
+        self._since[session] = now or before or ""
+        if before and now and now != before:
+            raise ToolOutageError(f"{self._server.name}: what it kept for this episode was lost when it ended.")
 
     async def leave(self, session: str) -> None:
         """Tell the server that the session is over; one that is gone keeps nothing."""
-        if self._sessions.pop(session, None) is not None and self._server.is_up:
+        if self._since.pop(session, None) is not None and self._server.is_up:
             with suppress(CallRefusedError, ToolOutageError, TimeoutError):
                 async with asyncio.timeout(_LEAVE_S):
                     await self._server.call(self._name, {}, {LEAVE: session})
@@ -170,6 +177,7 @@ def found_in(
     A tool has its own name, without a pool's; where that is ``taken``, the server's or the pool's before it. Raises UserError.
     """
     worlds: dict[tuple[str, str], dict[str, types.Tool]] = {}
+    since: dict[str, dict[str, str]] = {}  # by pool
     tools, known = list[McpTool](), set(taken)
     for tool in allowed(server, names):
         if tool.execution is not None and tool.execution.task_support == "required":
@@ -182,7 +190,7 @@ def found_in(
         choices = bare, f"{pool or server.name}_{bare}", f"{server.name}_{tool.name}"
         name = next(name for name in _names(choices) if name not in known)
         known.add(name)
-        tools.append((KeptTool if about.keeps else McpTool)(server, tool, name))
+        tools.append(KeptTool(server, tool, name, since.setdefault(pool, {})) if about.keeps else McpTool(server, tool, name))
     return [RemoteWorld(server, parts) for parts in worlds.values() if len(parts) == 2], tools
 
 

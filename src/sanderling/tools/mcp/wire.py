@@ -19,6 +19,7 @@ from sanderling.world.contract import NO_OCCASION, Occasion, SearchReply, VisitR
 
 CONTEXT, RESULT = "sanderling/context", "sanderling/result"
 LEAVE = "sanderling/leave"  # the session that is over, in a call that runs nothing
+KEPT = "sanderling/kept"  # with a result: since when something is kept for its session; another word: it was lost meanwhile
 ABOUT = "sanderling/about"  # of a tool, in a server's list
 WORLD = "sanderling/world"  # with a call: the occasion, and what is not the model's to choose; with a result: the replies
 MOST_CHARACTERS = 400_000  # of a result: a hundred thousand tokens
@@ -99,11 +100,11 @@ def read_occasion(meta: Mapping[str, Any]) -> Occasion:
         return NO_OCCASION
 
 
-def sent_result(result: ToolResult) -> types.CallToolResult:
+def sent_result(result: ToolResult, **meta: str) -> types.CallToolResult:
     """A tool's result for any client, whole for one of ours."""
     kept = _RESULT.dump_python(result, mode="json", exclude={"text"}, exclude_defaults=True)
     content: list[types.ContentBlock] = [types.TextContent(text=result.text.encode("utf-8", "replace").decode())]
-    return types.CallToolResult(content=content, is_error=result.status in _FAILED, _meta={RESULT: kept})
+    return types.CallToolResult(content=content, is_error=result.status in _FAILED, _meta={RESULT: kept, **meta})
 
 
 def read_result(result: types.CallToolResult, seconds: float) -> ToolResult:
