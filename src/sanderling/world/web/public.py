@@ -22,9 +22,10 @@ import httpx
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str], Awaitable[list[str]]]
 """The addresses of a name. Raises OSError where nobody knows it."""
-_CARRIERS = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
-"""Of an IPv4 address in their last 32 bits."""
-_METADATA = frozenset({ipaddress.ip_address("168.63.129.16")})  # Azure's; all others are in private ranges
+_ROUTED = ipaddress.IPv6Network("2000::/3")  # all else is local, reserved, or leads to IPv4 by some translator
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # of an IPv4 address in its last 32 bits
+_NOT_PUBLIC = tuple(map(ipaddress.IPv4Network, ("168.63.129.16/32", "192.0.0.0/24")))
+"""Metadata of Azure, and of Oracle, whose range Python before 3.11.10 takes for a public one."""
 _PRIVATE_NAMES = ("localhost", "local", "internal", "home.arpa")
 _NOBODYS = ("example", "invalid")  # names that no resolver knows (RFC 6761)
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f<>^|/?#@]")  # in a host; some readers stop at them
@@ -69,11 +70,12 @@ def is_public(address: Address) -> bool:
     """Whether an address can be reached from everywhere, those that it carries included."""
     if isinstance(address, ipaddress.IPv6Address):
         within = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
-        if any(address in network for network in _CARRIERS):
+        if address in _NAT64:
             within = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if within is not None:
             return is_public(within)
-    return address.is_global and not address.is_multicast and address not in _METADATA
+        return address.is_global and address in _ROUTED
+    return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC)
 
 
 async def resolve(host: str) -> list[str]:
