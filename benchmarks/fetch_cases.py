@@ -267,8 +267,8 @@ def headers() -> Iterator[Case]:
     for code in (201, 202, 203, 204, 205, 206, 207, 226):
         yield Case("statuses", str(code), http(PAGE if code not in (204, 205) else b"", "text/html", f"{code} x"))
     for code, wanted in {
-        400: GONE, 401: "blocked", 402: "paywalled", 403: "blocked", 404: GONE, 405: "outage", 406: "outage", 407: "outage",
-        408: "timeout", 410: "gone", 415: NO, 418: "outage", 421: "outage", 429: "rate_limited", 451: "blocked",
+        400: GONE, 401: "blocked", 402: "paywalled", 403: "blocked", 404: GONE, 405: "blocked", 406: "blocked", 407: "blocked",
+        408: "timeout", 410: "gone", 415: NO, 418: "blocked", 421: "blocked", 429: "rate_limited", 451: "blocked",
         500: "outage", 501: "outage", 502: "outage", 503: "outage", 504: "timeout", 520: "outage", 521: "outage",
         522: "outage", 524: "timeout", 525: "outage", 599: "outage",
     }.items():

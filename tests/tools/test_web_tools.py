@@ -151,6 +151,29 @@ async def test_busy_services_are_asked_again_and_then_told():
     assert answers == []
 
 
+async def test_a_service_that_wants_to_be_left_alone_for_long_is_not_asked_again():
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(429, json={}, headers={"retry-after": "3600"})
+
+    async with tools_over(service(answer)) as tools:
+        result = await asyncio.wait_for(tools["search"]({"query": "a"}, ToolContext()), 10)
+    assert (result.status, len(asked)) == (ToolStatus.RATE_LIMITED, 1)
+
+
+@pytest.mark.parametrize("engine", ["serper", "searxng", "brave", "tavily"])
+async def test_no_words_and_no_address_raise(engine: str):
+    answer = service(lambda _: httpx.Response(200, json={"data": {}}))
+    live = {"engines": [engine], "urls": {engine: HERE, "jina": HERE}}
+    async with LiveWeb(LiveConfig(**live), {}, transport=answer) as web:
+        for query in ("", " ", "\ud800 x", "\x00", "潮" * 100_000):
+            found = await web.search(query)
+            assert (found.query, found.status) == (query, ToolStatus.EMPTY)
+        assert (await web.visit("http://a.example/\ud800")).status is ToolStatus.NOT_FOUND
+
+
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [

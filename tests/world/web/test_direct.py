@@ -3,11 +3,13 @@
 import asyncio
 import datetime
 import gzip
+import re
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from cryptography import x509
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from loopback import Quiet, listening
 from made_files import pdf
+from wall_texts import ABOUT, STANDING
 
 from sanderling.core.types import ToolStatus
 from sanderling.world.contract import OutageError
@@ -119,12 +122,22 @@ async def test_what_stands_before_a_page_is_no_page(site: Site, body: str, statu
     ("code", "status"),
     [
         (401, "blocked"), (402, "paywalled"), (403, "blocked"), (404, "not_found"), (410, "gone"), (429, "rate_limited"),
-        (451, "blocked"), (500, "outage"), (504, "timeout"),
+        (451, "blocked"), (500, "outage"), (504, "timeout"), (405, "blocked"), (406, "blocked"), (999, "blocked"),
     ],
 )  # fmt: skip
 async def test_what_a_site_refuses_has_a_status(site: Site, code: int, status: str) -> None:
     site.pages["/page"] = lambda it: it.say(PAGE.encode(), code, Content_Type="text/html")
     assert await read(site, "/page") == (status, "")
+
+
+@pytest.mark.parametrize(("texts", "status"), [(STANDING, ToolStatus.BLOCKED), (ABOUT, ToolStatus.OK)])
+async def test_checks_and_consent_are_told_from_pages_about_them(site: Site, texts: dict[str, str], status: ToolStatus) -> None:
+    for name, text in texts.items():
+        lines = re.sub(r"(?<!\n)\n(?!- |\n)", " ", text.strip()).split("\n")
+        site.pages[f"/{quote(name)}"] = "".join(f"<p>{line}</p>" for line in lines)
+    async with web(site) as live_web:
+        found = {name: await live_web.page(f"{site.url}/{quote(name)}") for name in texts}
+    assert {name: reply.status for name, reply in found.items()} == dict.fromkeys(texts, status)
 
 
 def to(where: str, code: int = 302) -> Callable[[Quiet], None]:
@@ -135,6 +148,7 @@ async def test_each_redirection_is_checked_again(site: Site) -> None:
     site.pages |= {"/hop": to("/hop2"), "/hop2": to("/page", 308), "/loop": to("/loop"), "/file": to("file:///etc/passwd")}
     site.pages |= {
         "/refresh": '<meta http-equiv="refresh" content="0; url=/page">',
+        "/content-first": '<meta content="0; url=&#39;/page&#39;" http-equiv=refresh>',
         "/ends": to("http://169.254.169.254/latest"),
     }
     site.pages |= {"/named": to("http://metadata.test/latest"), "/mapped": to("http://[::ffff:169.254.169.254]/")}
@@ -144,7 +158,7 @@ async def test_each_redirection_is_checked_again(site: Site) -> None:
         return ["169.254.169.254"] if host == "metadata.test" else ["127.0.0.1"]
 
     async with web(site, look_up=look_up) as live_web:
-        for path in ("/hop", "/refresh"):
+        for path in ("/hop", "/refresh", "/content-first"):
             assert (await live_web.page(site.url + path)).url == f"{site.url}/page"
         for path in ("/loop", "/file", "/ends", "/named", "/mapped", "/decimal"):
             reply = await live_web.page(site.url + path)
@@ -178,6 +192,15 @@ async def test_robots_txt_is_kept_to_and_asked_for_once(site: Site) -> None:
     assert (await read(site, "/secret/x", robots=False))[0] is ToolStatus.OK
     site.pages["/robots.txt"] = lambda it: it.say(b"", 503)
     assert (await read(site, "/other"))[0] is ToolStatus.BLOCKED
+
+
+async def test_of_a_robots_txt_that_is_too_long_the_beginning_is_kept_to(site: Site) -> None:
+    rules = b"User-agent: *\nDisallow: /secret\n" + b"User-agent: other\nDisallow: /y\n" * 40_000
+    for packed in (True, False):
+        how = {"Content_Encoding": "gzip"} if packed else {}
+        site.pages["/robots.txt"] = lambda it, how=how: it.say(gzip.compress(rules) if how else rules, **how)
+        assert (await read(site, "/secret"))[0] is ToolStatus.BLOCKED
+        assert (await read(site, "/page"))[0] is ToolStatus.OK
 
 
 async def test_one_page_of_a_host_at_a_time_and_not_at_once(site: Site) -> None:
@@ -232,9 +255,22 @@ async def test_no_network_is_an_outage_and_an_unknown_name_is_no_page(site: Site
         for _ in range(4):
             assert (await live_web.page("http://nowhere.test/")).status is ToolStatus.NOT_FOUND
     async with web(site, look_up=nobody) as live_web:
+        for _ in range(3):
+            assert (await live_web.page("http://site.test/")).status is ToolStatus.OUTAGE, "a host alone is not the network"
         with pytest.raises(OutageError, match="cannot be reached from here"):
-            for _ in range(3):
-                await live_web.page("http://site.test/")
+            for name in "ab":
+                await live_web.page(f"http://{name}.test/")
+
+
+async def test_a_robots_txt_that_leads_nowhere_says_nothing_of_the_page(site: Site) -> None:
+    site.pages["/robots.txt"] = to("http://gone.test/robots.txt")
+
+    async def look_up(host: str) -> list[str]:
+        if host == "gone.test":
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return ["127.0.0.1"]
+
+    assert (await read(site, "/page", look_up=look_up))[0] is ToolStatus.OK
 
 
 async def test_a_page_that_never_ends_is_a_timeout(site: Site) -> None:

@@ -19,7 +19,7 @@ from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.manners import AGENT, MOST_ROBOTS, Manners
 from sanderling.world.web.public import NotAllowedError, Resolve, UnknownHostError, checked_transport, host_of
 from sanderling.world.web.reading import LIMITS, Workers, unpacked
-from sanderling.world.web.service import BROKEN_IN_A_ROW, STATUS, seconds_of
+from sanderling.world.web.service import BROKEN_IN_A_ROW, seconds_of, status_of
 
 HEADERS = {
     "User-Agent": f"Mozilla/5.0 (compatible; {AGENT}/0.1)",
@@ -49,7 +49,7 @@ class Direct:
         """``allowed``: hosts that may be private. Raises UserError without what reads robots.txt."""
         self._config, self._transport, self._workers = config, checked_transport(allowed, resolve), workers
         self.manners = Manners(config, allowed, self._robots, workers)
-        self._cut_off = 0  # failures in a row that look as if there were no network
+        self._cut_off = set[str]()  # hosts in a row that nobody could look up, as if there were no network
 
     async def __call__(self, url: str) -> VisitReply:
         """One page, its ``url`` where it was in the end. Raises NotAllowedError, and OutageError without a network."""
@@ -71,8 +71,8 @@ class Direct:
                 except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
                     found = VisitReply(where, "", "", ToolStatus.OUTAGE)
                 left_s -= time.monotonic() - began
-        self._cut_off = 0 if is_there else self._cut_off + 1
-        if self._cut_off >= BROKEN_IN_A_ROW:
+        self._cut_off = set[str]() if is_there else self._cut_off | {host_of(url)}
+        if len(self._cut_off) >= BROKEN_IN_A_ROW:
             raise OutageError("The web cannot be reached from here: no name is looked up, so see to the network.")
         return found
 
@@ -92,7 +92,7 @@ class Direct:
                 got = await self._got(client, where)
             onward = got.headers.get("location", "") if got.status in (301, 302, 303, 307, 308) else ""
             if not onward and not 200 <= got.status < 300:
-                return VisitReply(where, "", "", STATUS.get(got.status, ToolStatus.OUTAGE))
+                return VisitReply(where, "", "", status_of(got.status))
             if not onward:
                 reply, onward = await self.page(got)
                 if not onward:
@@ -115,7 +115,7 @@ class Direct:
         return VisitReply(got.url, found.get("title", ""), text, date=found.get("date", "")), onward
 
     async def _got(self, client: httpx.AsyncClient, url: str, most: int = LIMITS.document_bytes, *, cut: bool = False) -> Got:
-        """One reply; ``cut``: of more than ``most`` bytes, so many are enough."""
+        """One reply; ``cut``: of one with more than ``most`` bytes, its beginning."""
         async with client.stream("GET", url) as reply:
             body, size = list[bytes](), 0
             if not 200 <= reply.status_code < 300:
@@ -127,7 +127,7 @@ class Direct:
                 size += len(chunk)
                 await asyncio.sleep(0)  # thousands of small ones may have come at once
                 if size > most:
-                    return Got(url, reply.status_code, reply.headers, b"".join(body)[:most] if cut else None)
+                    return Got(url, reply.status_code, reply.headers, b"".join(body) if cut else None)
         return Got(url, reply.status_code, reply.headers, b"".join(body))
 
     async def _robots(self, url: str) -> tuple[int, bytes]:
@@ -137,7 +137,9 @@ class Direct:
             got = await self._got(client, url, MOST_ROBOTS, cut=True)
             if not (onward := got.headers.get("location", "")) or got.status not in (301, 302, 303, 307, 308):
                 encoding = got.headers.get("content-encoding", "").strip().lower()
-                return got.status, unpacked(got.body or b"", encoding, MOST_ROBOTS) or b""
+                body = unpacked(got.body or b"", encoding, MOST_ROBOTS) or b""
+                whole = len(body) <= MOST_ROBOTS  # half a line would forbid more than it says
+                return got.status, body if whole else body.rpartition(b"\n")[0]
             url = urljoin(url, onward)
         return 404, b""
 

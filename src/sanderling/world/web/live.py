@@ -20,6 +20,7 @@ import httpx
 
 from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
+from sanderling.core.text import without_surrogates
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_url, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchReply, VisitReply, World, missing
@@ -29,7 +30,7 @@ from sanderling.world.web.cache import WebCache
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.engines import ENGINES, Asking, Engine, Request, text_of
 from sanderling.world.web.reading import Workers
-from sanderling.world.web.service import STATUS, Service
+from sanderling.world.web.service import STATUS, Service, status_of
 from sanderling.world.web.walls import LONGEST_PAGE, clipped, wall
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ LIVE_WEB = "live web"  # what a record says instead of a world's name
 READERS = ("direct", "rendered", "jina")
 JINA_URL, JINA_KEY = "https://r.jina.ai", "JINA_API_KEY"
 _SHORT = 2_000  # characters of a page that are read here and now
+_LONGEST_QUERY = 2_000  # characters; nobody searches for more, and it has to fit into an address
 _REST_S = 60.0  # for which a service is left alone after an outage, where another one is there
 _WARNED = re.compile(r"returned error (\d{3})")
 _ANOTHER = frozenset(
@@ -106,20 +108,22 @@ class LiveWeb(World):
         self, query: str, *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
     ) -> SearchReply:
         """Ask the engines; see `contract.World`. Snippets are as they give them. Raises OutageError."""
+        if not (words := without_surrogates(query).strip()[:_LONGEST_QUERY]):
+            return SearchReply(query, (), ToolStatus.EMPTY)
 
         async def ask(engine: _Asked) -> SearchReply:
-            asked = json.dumps([engine.place, query, limit, str(self._as_of or "")])
+            asked = json.dumps([engine.place, words, limit, str(self._as_of or "")])
             kept = await self._kept(SearchReply, asked, self._config.search_age_h)
             if kept is not None:
                 return kept
             if not self._paid(engine.name):
                 return SearchReply(query, (), ToolStatus.SPENT)
-            reply: SearchReply = await engine.ask(Asking(query, limit, self._as_of))
+            reply: SearchReply = await engine.ask(Asking(words, limit, self._as_of))
             if reply.status in (ToolStatus.OK, ToolStatus.EMPTY):
                 await asyncio.to_thread(self._cache.put, asked, reply)
             return reply
 
-        return await self._first_of(self._engines, ask)
+        return replace(await self._first_of(self._engines, ask), query=query)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         """Read a page; see `contract.World`. Its ``url`` is the one that was asked for. Raises OutageError."""
@@ -144,7 +148,7 @@ class LiveWeb(World):
 
     async def page(self, url: str) -> VisitReply:
         """One page, of at most `LONGEST_PAGE` characters; its ``url`` is the one after redirections. Raises OutageError."""
-        if not url.lower().startswith(("http://", "https://")):
+        if not url.lower().startswith(("http://", "https://")) or without_surrogates(url) != url:
             return missing(url)
         if refusal := await self._refusal(url):
             return VisitReply(url, "", "", refusal)
@@ -317,7 +321,7 @@ async def _by_jina(service: Service, key: str, url: str) -> VisitReply:
     if not isinstance(data, dict):
         return VisitReply(url, "", "", ToolStatus.OUTAGE)
     if warned := _WARNED.search(text_of(data.get("warning"))):  # of a page that the site refused, for which it answers 200
-        return VisitReply(url, "", "", STATUS.get(int(warned[1]), ToolStatus.BLOCKED))
+        return VisitReply(url, "", "", status_of(int(warned[1])))
     text = text_of(data.get("content")) or text_of(data.get("text"))
     if not text.strip():
         return VisitReply(url, "", "", ToolStatus.NOT_TEXT)

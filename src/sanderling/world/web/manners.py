@@ -16,7 +16,7 @@ import httpx
 
 from sanderling.core.errors import UserError
 from sanderling.world.web.config import LiveConfig
-from sanderling.world.web.public import host_of
+from sanderling.world.web.public import UnknownHostError, host_of
 from sanderling.world.web.reading import Workers
 from sanderling.world.web.service import LONGEST_PAUSE_S
 
@@ -24,7 +24,7 @@ AGENT = "sanderling"
 """By which sites may know us, in their robots.txt as well."""
 MOST_ROBOTS = 500 << 10  # bytes of a robots.txt that are read
 _ANEW_S = 86_400.0
-_MOST_KEPT = 10_000  # sites whose robots.txt is remembered
+_MOST_KEPT = 1_000  # sites whose robots.txt is remembered
 
 
 @dataclass
@@ -78,7 +78,11 @@ class Manners:
         origin = f"{parts.scheme}://{parts.netloc}"
         read_at, rules = self._rules.get(origin, (-_ANEW_S, True))
         if time.monotonic() - read_at > _ANEW_S:
-            rules = await self._read(f"{origin}/robots.txt")
+            try:
+                status, text = await self._get(f"{origin}/robots.txt")
+            except (httpx.HTTPError, UnknownHostError):  # a host that cannot be reached gives no page either
+                return True
+            rules = text if status == 200 else status < 500
             self._rules[origin] = time.monotonic(), rules
             if len(self._rules) > _MOST_KEPT:
                 del self._rules[next(iter(self._rules))]
@@ -95,11 +99,3 @@ class Manners:
     def _host(self, url: str) -> _Host:
         name = host_of(url)
         return self._hosts.setdefault(name, _Host(delay_s=0.0 if name in self._own else self._config.delay_s))
-
-    async def _read(self, url: str) -> bytes | bool:
-        """The rules, or whether everything is allowed. A host that cannot be reached gives no page either."""
-        try:
-            status, text = await self._get(url)
-        except httpx.HTTPError:
-            return True
-        return text if status == 200 else status < 500

@@ -33,10 +33,10 @@ _MEMORY = 3 << 30  # bytes of address space
 _OFFICE = re.compile(r"application/(?:vnd\.(?:openxmlformats-officedocument|oasis\.opendocument|ms-)|msword)")
 _PLAIN = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|javascript)")
 _UNSAID = ("", "application/octet-stream", "binary/octet-stream", "application/download", "text/plain")
+_META = re.compile(rb"<meta\s[^>]{0,2500}>", re.IGNORECASE)
+_IS_REFRESH = re.compile(rb"http-equiv\s*=\s*[\"']?refresh\b", re.IGNORECASE)
 _REFRESH = re.compile(
-    rb"<meta\s[^>]{0,200}?http-equiv\s*=\s*[\"']?refresh[\"']?[^>]{0,200}?content\s*=\s*[\"']?\s*([0-9]{1,3})(?:\.[0-9]*)?\s*[;,]"
-    rb"\s*(?:url\s*=\s*)?[\"']?([^\"'>\s]{1,2000})",
-    re.IGNORECASE,
+    r"content\s*=\s*[\"']?\s*([0-9]{1,3})(?:\.[0-9]*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>\s]{1,2000})", re.IGNORECASE
 )
 _SOON_S = 10  # a page that moves on after so many seconds is on the way to another one
 _NOT_FREE = re.compile(r"\"isAccessibleForFree\"\s*:\s*\"?false", re.IGNORECASE)
@@ -62,28 +62,35 @@ def kind_of(content_type: str, url: str, start: bytes) -> Kind | None:
 
 
 def unpacked(raw: bytes, encoding: str, most: int) -> bytes | None:
-    """The bytes within at most one layer of compression; None for more than ``most`` of them, and for what is no such thing."""
+    """The bytes within at most one layer of compression, at most ``most`` and one; None: it is no such thing."""
     if encoding in ("", "identity"):
-        return raw if len(raw) <= most else None
+        return raw[: most + 1]
     if encoding not in ("gzip", "x-gzip", "deflate"):
         return None
     for width in (32 + zlib.MAX_WBITS, -zlib.MAX_WBITS):  # deflate comes with its head or without
         with suppress(zlib.error):
-            found = zlib.decompressobj(width).decompress(raw, most + 1)
-            return found if len(found) <= most else None
+            return zlib.decompressobj(width).decompress(raw, most + 1)
     return None
+
+
+def refreshed(url: str, start: bytes) -> str:
+    """Where a page soon sends its readers by itself; empty: it is meant to be read."""
+    for meta in filter(_IS_REFRESH.search, _META.findall(start)):
+        found = _REFRESH.search(unescape(meta.decode("utf-8", "replace")))
+        onward = urljoin(url, found[2]) if found and int(found[1]) <= _SOON_S else ""
+        if onward and onward.partition("#")[0] != url.partition("#")[0]:
+            return onward
+    return ""
 
 
 def read_reply(url: str, content_type: str, encoding: str, raw: bytes) -> dict[str, Any]:
     """What a reply says: ``status``, and of a page ``title``, ``text``, ``date``; ``onward``: where it sends its readers."""
     data = unpacked(raw, encoding, LIMITS.document_bytes)
-    kind = None if data is None else kind_of(content_type, url, data)
+    kind = None if data is None or len(data) > LIMITS.document_bytes else kind_of(content_type, url, data)
     if data is None or kind is None:
         return {"status": ToolStatus.NOT_TEXT}
-    if kind is Kind.HTML and (found := _REFRESH.search(data[:20_000])) and int(found[1]) <= _SOON_S:
-        onward = urljoin(url, unescape(found[2].decode("utf-8", "replace")))
-        if onward.partition("#")[0] != url.partition("#")[0]:
-            return {"status": ToolStatus.OK, "onward": onward}
+    if kind is Kind.HTML and (onward := refreshed(url, data[:20_000])):
+        return {"status": ToolStatus.OK, "onward": onward}
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
     if kind is not Kind.HTML and charset and kind not in (Kind.PDF, Kind.OFFICE):
         data = _recoded(data, charset[1])

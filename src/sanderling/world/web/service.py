@@ -32,7 +32,8 @@ STATUS = {
     415: ToolStatus.NOT_TEXT,
     429: ToolStatus.RATE_LIMITED,
 }
-"""What an HTTP status says of a page."""
+"""What an HTTP status says of a page, or a service's of what it was asked for."""
+_OTHER_REFUSALS = frozenset({*range(400, 500), 999})  # 405, 406, 418 and 999 are for readers that look like robots
 _WHY = ("error", "message", "readableMessage", "detail", "name")  # where services say what is wrong
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 _NO_CREDIT = re.compile(r"credit|balance|quota|billing", re.IGNORECASE)
@@ -87,7 +88,10 @@ class Service:
         return status, found
 
     async def _patiently(self, request: Request) -> tuple[int, Any]:
-        """Busy or broken replies and lost connections are tried again, with pauses that grow or that the service names."""
+        """Busy or broken replies and lost connections are tried again, with pauses that grow or that the service names.
+
+        Nobody waits for one that wants to be left alone for longer, and it is not asked before.
+        """
         pause_s, left = self._config.pause_s, self._config.attempts
         while True:
             left -= 1
@@ -106,10 +110,10 @@ class Service:
                     reason = " ".join(str(error).split())[:200] or type(error).__name__
                     raise OutageError(f"{self.url} cannot be reached ({reason}).") from error
                 status, found = 503, None
-            if not left or status not in _RETRIED:
+            if not left or status not in _RETRIED or wait_s > LONGEST_PAUSE_S:
                 return status, found
-            await asyncio.sleep(min(LONGEST_PAUSE_S, wait_s))
-            pause_s *= 2
+            await asyncio.sleep(wait_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _turn(self) -> None:
         """Wait until one more call keeps to the calls in a minute that are allowed."""
@@ -131,6 +135,11 @@ class Service:
                     break
         encoding = reply.headers.get("content-encoding", "").strip().lower()
         return *await asyncio.to_thread(_decoded, reply.status_code, bytes(raw), encoding), reply.headers
+
+
+def status_of(code: int) -> ToolStatus:
+    """What a site's HTTP status says of its page."""
+    return STATUS.get(code, ToolStatus.BLOCKED if code in _OTHER_REFUSALS else ToolStatus.OUTAGE)
 
 
 def seconds_of(headers: httpx.Headers, otherwise: float) -> float:
