@@ -3,15 +3,17 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from loopback import Quiet, listening
+from made_files import pdf
 
 from sanderling.core.types import ToolStatus
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.live import LiveWeb
+from sanderling.world.web.public import Resolve
 from sanderling.world.web.rendered import _BROWSERS
 
 pytestmark = [
@@ -31,6 +33,17 @@ PAGES = {
     "/data": "Data. ",
     "/secret": "SECRET",
     "/gone": "nothing",
+    "/asks": f"<script>alert('hello')</script><p>{WORDS}</p>",
+    "/moved-to-paper": "<script>location = '/paper'</script>",
+    "/to-inner": "<script>location = 'https://inner.test/'</script>",
+}
+OTHERS: dict[str, Callable[[Quiet], None]] = {
+    "/paper": lambda it: it.say(pdf("The tide of 1873 was high."), Content_Type="application/pdf"),
+    "/zip": lambda it: it.say(b"PK\x03\x04", Content_Type="application/zip"),
+    "/hop": lambda it: it.say(b"", 302, Location="http://169.254.169.254/"),
+    "/hop-apart": lambda it: it.say(b"", 302, Location="https://169.254.169.254/"),
+    "/nobody": lambda it: it.say(b"", 302, Location="https://site.test:1/"),
+    "/empty-500": lambda it: it.say(b"", 500),
 }
 
 
@@ -41,6 +54,9 @@ def site() -> Iterator[tuple[str, list[str]]]:
     class Handler(Quiet):
         def do_GET(self) -> None:
             asked.append(self.headers["Host"].partition(":")[0] + self.path)
+            if self.path in OTHERS:
+                OTHERS[self.path](self)
+                return
             page = PAGES.get(self.path, "").replace("PORT", self.headers["Host"].partition(":")[2])
             status = {"/gone": 410, "/robots.txt": 404}.get(self.path, 200)
             self.say(page.encode(), status, Content_Type="text/html; charset=utf-8", Access_Control_Allow_Origin="*")
@@ -61,7 +77,7 @@ async def look_up(host: str) -> list[str]:
     return ["127.0.0.1"]
 
 
-def web(**settings: object) -> LiveWeb:
+def web(look_up: Resolve = look_up, **settings: object) -> LiveWeb:
     plain = {"urls": {"serper": "http://127.0.0.1:1"}, "readers": ["rendered"], "allowed_hosts": ["site.test"], "page_age_h": 0}
     return LiveWeb(LiveConfig.model_validate(plain | settings), {}, look_up=look_up)
 
@@ -75,6 +91,27 @@ async def test_scripts_are_run_and_where_they_lead_is_told(site: tuple[str, list
         assert late.text.startswith("Data.")
         assert (await live_web.page(f"{url}/gone")).status is ToolStatus.GONE
     assert not left_over()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("asks", "ok", "herring"), ("moved-to-paper", "ok", "1873"), ("zip", "not_text", ""), ("hop", "blocked", ""),
+        ("hop-apart", "blocked", ""), ("to-inner", "blocked", ""), ("nobody", "outage", ""), ("empty-500", "outage", ""),
+    ],
+)  # fmt: skip
+async def test_dialogs_files_and_what_is_not_there(site: tuple[str, list[str]], path: str, status: str, words: str) -> None:
+    async with web(timeout_s=20) as live_web:
+        reply = await live_web.page(f"{site[0]}/{path}")
+    assert (reply.status, bool(reply.text), words in reply.text) == (status, bool(words), True)
+
+
+async def test_an_unknown_name_is_no_page() -> None:
+    async def unknown(host: str) -> list[str]:
+        raise OSError("unknown")
+
+    async with web(look_up=unknown) as live_web:
+        assert (await live_web.page("http://nowhere.test/")).status is ToolStatus.NOT_FOUND
 
 
 async def test_what_a_page_loads_is_checked_as_well(site: tuple[str, list[str]]) -> None:

@@ -14,12 +14,14 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 
 from sanderling.core.errors import UserError
@@ -27,8 +29,8 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.contract import VisitReply
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.fetch import Direct, Got
-from sanderling.world.web.public import NotAllowedError, Resolve, UnknownHostError, host_of, looked_up
-from sanderling.world.web.service import STATUS
+from sanderling.world.web.public import Checked, NotAllowedError, Resolve, UnknownHostError, host_of, looked_up
+from sanderling.world.web.service import status_of
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _OPTIONS = (
@@ -42,6 +44,10 @@ _OPTIONS = (
 _EXEC = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
 """Puts the two pipes where the browser wants them."""
 _SETTLE_S = 1.0  # for scripts, after all that the page names is loaded
+_CONNECT_S = 10.0
+_FAILED = (
+    UnknownHostError, OSError, ValueError, EOFError, asyncio.LimitOverrunError, httpcore.NetworkError, httpcore.TimeoutException,
+)  # fmt: skip
 _MOST_CHARS = 4_000_000
 _LONGEST_MESSAGE = 64 << 20
 _SEEN = f"[location.href, document.documentElement.outerHTML.slice(0, {_MOST_CHARS})]"
@@ -52,7 +58,8 @@ class Rendered:
 
     def __init__(self, config: LiveConfig, allowed: Collection[str], resolve: Resolve, direct: Direct) -> None:
         """Raises UserError without chromium."""
-        self._config, self._direct, self._proxy = config, direct, _Proxy(allowed, resolve)
+        self._config, self._direct, self._proxy = config, direct, _Proxy(Checked(allowed, resolve))
+        self._lookup = partial(looked_up, allowed=allowed, resolve=resolve)
         self._browser = next(filter(None, map(shutil.which, _BROWSERS)), "")
         self._free = asyncio.Semaphore(2)
         if not self._browser:
@@ -66,25 +73,27 @@ class Rendered:
                     if not await self._direct.manners.allows(url):
                         raise NotAllowedError(url)
                     seen = await self._seen(url)
+            except UnknownHostError:
+                return VisitReply(url, "", "", ToolStatus.NOT_FOUND)
             except (TimeoutError, OSError, ValueError, KeyError, EOFError, asyncio.LimitOverrunError) as error:
                 return VisitReply(url, "", "", ToolStatus.TIMEOUT if isinstance(error, TimeoutError) else ToolStatus.OUTAGE)
-        if seen is None:
-            return await self._direct(url)
         status, where, html = seen
+        if not status:
+            return await self._direct(where)
         if not 200 <= status < 300:
-            return VisitReply(url, "", "", STATUS.get(status, ToolStatus.OUTAGE))
+            return VisitReply(url, "", "", status_of(status))
         if not await self._direct.manners.allows(where):  # scripts may have led to it
             raise NotAllowedError(where)
         found = Got(where, 200, httpx.Headers({"content-type": "text/html; charset=utf-8"}), html.encode("utf-8", "replace"))
         return (await self._direct.page(found))[0]
 
-    async def _seen(self, url: str) -> tuple[int, str, str] | None:
-        """HTTP status, address and markup of the page in the end; None: it is no HTML."""
+    async def _seen(self, url: str) -> tuple[int, str, str]:
+        """HTTP status (0: it is no HTML), address and markup of the page in the end. Raises what `looked_up` does."""
         async with self._tab() as tab:
             told = await tab.call("Page.navigate", url=url)
-            if told.get("errorText"):  # the proxy refused it, or nobody was there
-                return (403 if "TUNNEL" in told["errorText"] else 503), url, ""
-            while not tab.loaded:
+            if told.get("errorText") == "net::ERR_ABORTED":  # a file to save, or nothing
+                return 0, tab.asked, ""
+            while not (tab.loaded or told.get("errorText")):
                 await tab.hear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_SETTLE_S):
@@ -93,7 +102,10 @@ class Rendered:
             told = await tab.call("Runtime.evaluate", expression=_SEEN, returnByValue=True)
             where, html = told["result"]["value"]
             status, kind = tab.answered
-            return (status, where, html) if kind in ("", "text/html", "application/xhtml+xml") else None
+            if not where.startswith(("http://", "https://")):  # the browser's own words: that it was refused, or nobody there
+                await self._lookup(host_of(tab.asked))
+                return (status if status >= 300 else 503), tab.asked, ""
+            return (status if kind in ("", "text/html", "application/xhtml+xml") else 0), where, html
 
     @asynccontextmanager
     async def _tab(self) -> "AsyncIterator[_Tab]":
@@ -134,7 +146,7 @@ class _Tab:
         self._reader, self._writer, self._pipe, self._numbers = reader, writer, pipe, count(1)
         self._session = self._frame = ""
         self.loaded = False
-        self.answered = (200, "")  # HTTP status and type of the page itself
+        self.asked, self.answered = "", (200, "")  # where the page itself is loaded from; HTTP status and type of it
 
     @classmethod
     async def opened(cls, write: int, read: int) -> "_Tab":
@@ -151,27 +163,32 @@ class _Tab:
         await self.call("Page.setDownloadBehavior", behavior="deny")
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        number = next(self._numbers)
-        message = {"id": number, "method": method, "params": parameters} | (
-            {"sessionId": self._session} if self._session else {}
-        )
-        self._writer.write(json.dumps(message).encode() + b"\0")
+        number = self._send(method, parameters)
         while True:
             told = await self.hear()
             if told.get("id") == number:
                 return told.get("result", {})
 
+    def _send(self, method: str, parameters: Mapping[str, Any]) -> int:
+        message = {"id": next(self._numbers), "method": method, "params": parameters}
+        message |= {"sessionId": self._session} if self._session else {}
+        self._writer.write(json.dumps(message).encode() + b"\0")
+        return message["id"]
+
     async def hear(self) -> dict[str, Any]:
         """The next message. Raises IncompleteReadError when the browser has ended."""
         told = json.loads((await self._reader.readuntil(b"\0"))[:-1])
-        if told.get("method") == "Page.loadEventFired":
-            self.loaded = True
         about = told.get("params", {})
-        if told.get("method") == "Network.responseReceived" and (about["type"], about.get("frameId")) == (
-            "Document",
-            self._frame,
-        ):
-            self.answered = int(about["response"]["status"]), about["response"]["mimeType"]
+        is_page = about.get("type") == "Document" and about.get("frameId") == self._frame
+        match told.get("method"):
+            case "Page.loadEventFired":
+                self.loaded = True
+            case "Page.javascriptDialogOpening":  # nobody sees it, and the page would wait
+                self._send("Page.handleJavaScriptDialog", {"accept": False})
+            case "Network.requestWillBeSent" if is_page:
+                self.asked = about["request"]["url"]
+            case "Network.responseReceived" if is_page:
+                self.answered = int(about["response"]["status"]), about["response"]["mimeType"]
         return told
 
     def close(self) -> None:
@@ -182,8 +199,8 @@ class _Tab:
 class _Proxy:
     """An HTTP proxy on loopback that connects to checked addresses alone."""
 
-    def __init__(self, allowed: Collection[str], resolve: Resolve) -> None:
-        self._allowed, self._resolve = allowed, resolve
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
         self._server: asyncio.Server | None = None
 
     async def address(self) -> str:
@@ -192,39 +209,44 @@ class _Proxy:
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def back(data: bytes) -> None:
+            writer.write(data)
+            await writer.drain()
+
         there = None
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            method, target, version = head.partition("\r\n")[0].split(" ")
-            parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
-            port = parts.port or 80
-            addresses = await looked_up(host_of(f"//{parts.netloc}"), self._allowed, self._resolve)
-            back, there = await asyncio.open_connection(addresses[0], port)
-            if method == "CONNECT":
-                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            else:
-                path = parts._replace(scheme="", netloc="").geturl() or "/"
-                kept = [line for line in head.split("\r\n")[1:-2] if not line.lower().startswith(("proxy-", "connection:"))]
-                there.write("\r\n".join([f"{method} {path} {version}", *kept, "Connection: close", "", ""]).encode("latin-1"))
-            pouring = [asyncio.ensure_future(_poured(*way)) for way in ((reader, there), (back, writer))]
+            there, first = await self._connected(await reader.readuntil(b"\r\n\r\n"))
+            await (there.write(first) if first else back(b"HTTP/1.1 200 OK\r\n\r\n"))
+            pouring = [asyncio.ensure_future(_poured(*way)) for way in ((reader.read, there.write), (there.read, back))]
             await asyncio.wait(pouring, return_when=asyncio.FIRST_COMPLETED)  # one side has ended
             for one in pouring:
                 one.cancel()
-        except (NotAllowedError, UnknownHostError, IndexError):
-            writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        except (NotAllowedError, *_FAILED) as error:
+            status = 403 if isinstance(error, NotAllowedError) else 502
+            writer.write(b"HTTP/1.1 %d no\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
         finally:
-            for one in filter(None, (writer, there)):
-                one.close()
+            writer.close()
+            if there is not None:
+                await there.aclose()
+
+    async def _connected(self, head: bytes) -> tuple[httpcore.AsyncNetworkStream, bytes]:
+        """Where a request leads, and what is said there first. Raises NotAllowedError and what comes of odd requests."""
+        line, *lines = head.decode("latin-1").split("\r\n")[:-2]
+        method, target, version = line.split(" ")
+        parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        there = await self._checked.connect_tcp(parts.hostname or "", parts.port or 80, timeout=_CONNECT_S)
+        if method == "CONNECT":
+            return there, b""
+        path = parts._replace(scheme="", netloc="").geturl() or "/"
+        kept = [one for one in lines if not one.lower().startswith(("proxy-", "connection:"))]
+        return there, "\r\n".join([f"{method} {path} {version}", *kept, "Connection: close", "", ""]).encode("latin-1")
 
     async def aclose(self) -> None:
         if self._server is not None:
             self._server.close()
 
 
-async def _poured(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await source.read(1 << 16):
-            to.write(data)
-            await to.drain()
+async def _poured(read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]) -> None:
+    with suppress(*_FAILED):
+        while data := await read(1 << 16):
+            await write(data)
