@@ -77,5 +77,5 @@ $(VENV)/.torch: $(VENV)/.pip
 	touch $@
 
 $(INSTALLED): $(VENV)/.torch pyproject.toml $(if $(CONSTRAINTS),requirements.lock)
-	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) -e ".[local,train,serve,world,web,dense,milvus,merge,dev]"
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) -e ".[local,train,serve,world,web,milvus,merge,dev]"
 	touch $@

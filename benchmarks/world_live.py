@@ -97,7 +97,7 @@ async def measured(reader: str, url: str) -> dict[str, object]:
             await asyncio.sleep(0.005)
             latest = max(latest, time.perf_counter() - before - 0.005)
 
-    config = LiveConfig(urls={"serper": reader, "jina": reader}, attempts=1, timeout_s=300.0, page_age_h=0)
+    config = LiveConfig(urls={"serper": reader, "jina": reader}, attempts=1, timeout_s=300.0, age_h=0)
     async with LiveWeb(config, {}) as web:
         watching = asyncio.create_task(watch())
         await asyncio.sleep(0.05)

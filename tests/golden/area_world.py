@@ -308,7 +308,7 @@ def over_the_web() -> dict[str, Any]:
 
     async def told() -> None:
         at = {"serper": "http://s.test", "jina": "http://r.test"}
-        config = LiveConfig(urls=at, pause_s=0.0, attempts=2, search_age_h=0, page_age_h=0)
+        config = LiveConfig(urls=at, pause_s=0.0, attempts=2, age_h=0)
         async with LiveWeb(config, {}, transport=httpx.MockTransport(answer)) as web:
             tools = {
                 "plain": world_tools(filtered(web), PROFILE),

@@ -13,6 +13,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import AskingOutageError, Ending
 from sanderling.judge.verdict import Code, Verdict, unscored
+from sanderling.policy.budget import Spending
 from sanderling.rl import queue
 from sanderling.rl.act import check_served, opened_judge, score_by
 from sanderling.rl.config import SelectionConfig
@@ -20,6 +21,7 @@ from sanderling.rl.queue import Ledger
 from sanderling.rl.rl_loop import run_simple
 from sanderling.rl.rollouts import Actor, Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, ScorerAwayError
 from sanderling.rl.step import group_status
+from sanderling.runs.run import Run
 from sanderling.tools.page_reader import PageReader
 from sanderling.train.metrics import read_metrics
 from sanderling.train.rows import Encoding
@@ -268,7 +270,8 @@ async def test_an_outage_of_the_rollout_itself_is_nobody_s_verdict() -> None:
 
 
 async def test_a_judge_that_is_away_scores_nothing_but_what_a_rule_before_it_tells(tmp_path: Path) -> None:
-    async with opened_judge(["exact", dead_address()], tmp_path, 4) as judge:
+    verdicts = Run(tmp_path).table("verdicts")
+    async with opened_judge(["exact", dead_address()], Spending(None), verdicts, 4) as judge:
         assert judge is not None
         score = score_by(judge, (0.0, 0.0))
         assert [await score(answered(answer)) for answer in ("Oslo", None)] == [1.0, 0.0]

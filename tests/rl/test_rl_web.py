@@ -13,7 +13,7 @@ from sanderling.core.record import NodeKind
 from sanderling.core.types import ToolStatus
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import Order, run_rl_command
-from sanderling.runs.run import records
+from sanderling.runs.run import reading, records
 from sanderling.train.metrics import read_metrics
 from sanderling.world.web.live import LIVE_WEB
 
@@ -24,8 +24,7 @@ profile = "dr-venus-4b"
 web = true
 
 [live]
-page_age_h = 0
-search_age_h = 0
+age_h = 0
 
 [rollout]
 context_tokens = 6000
@@ -53,6 +52,7 @@ def test_rollouts_go_over_the_live_web(tmp_path: Path) -> None:
     ):
         sets = {"live.urls.serper": url, "live.urls.jina": url, "sampler.endpoint": at, "sampler.served": "m"}
         sets |= {"model": str(tmp_path / "base"), "questions": [str(asked(tmp_path, "q.jsonl", questions))]}
+        sets |= {"live.prices.serper": "0.25"}
         recipe = load_config(RlRecipe, SETTINGS, "a recipe", (), sets)
         run_rl_command(Order(recipe, tmp_path / "out", 1), silent())
     made = list(records(tmp_path / "out"))
@@ -60,4 +60,6 @@ def test_rollouts_go_over_the_live_web(tmp_path: Path) -> None:
     (right,) = (one for one in made if one.answer == questions[0].answers[0])
     events = [event for node in right.nodes if node.kind is not NodeKind.TURN for event in node.events]
     assert [event.status for event in events] == [ToolStatus.OK] * 2, "it searched and read"
+    with reading(tmp_path / "out") as tables:
+        assert [value for _, value in tables("spent")[0].items()] == [[0, 0.25]] * 2, "the run paid for its searches"
     assert len(read_metrics(tmp_path / "out" / "metrics.jsonl")) == 1

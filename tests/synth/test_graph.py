@@ -352,7 +352,7 @@ def test_the_live_web_is_asked_as_its_services_want_it(directory):
 
 
 def test_hosts_of_ones_own_network_may_be_read(directory, monkeypatch):
-    def opened(config: LiveConfig) -> LiveWeb:
+    def opened(config: LiveConfig, **_: object) -> LiveWeb:
         raise UserError(f"asked with {config.allowed_hosts}")
 
     monkeypatch.setattr("sanderling.world.web.live.LiveWeb", opened)

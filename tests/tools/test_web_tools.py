@@ -48,7 +48,7 @@ def profile(layout: ResultLayout = ResultLayout.MARKDOWN) -> Profile:
 @asynccontextmanager
 async def tools_over(transport, key: str = "k", blocklist: Blocklist | None = None, reader=None, as_of=None, **settings):
     env = {"SERPER_API_KEY": key, "JINA_API_KEY": key}
-    plain = {"urls": {"serper": HERE, "jina": HERE}, "pause_s": 0.0, "search_age_h": 0, "page_age_h": 0}
+    plain = {"urls": {"serper": HERE, "jina": HERE}, "pause_s": 0.0, "age_h": 0}
     told = LiveConfig(**plain | settings)
     async with LiveWeb(told, env, as_of=as_of, transport=transport) as web:
         yield world_tools(filtered(web, blocklist), profile(), reader)

@@ -228,7 +228,7 @@ async def opened_agent(
         reading = await stack.enter_async_context(reader)
         how = {"reader": reading, "guard": guard, "notice": notice}
         how |= {"on_outgoing": on_outgoing, "consent": consent, "evidence": evidence}
-        how |= {} if spending is None else {"charge": spending.ledger.pay}
+        how |= {"charge": None if spending is None else spending.ledger.pay}
         places = await stack.enter_async_context(opened_places(config, profile, questions, **how))
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)

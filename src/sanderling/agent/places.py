@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sanderling.tools.mcp.tools import McpTool
     from sanderling.world.guard import Guard
     from sanderling.world.together import Outgoing
+    from sanderling.world.web.live import Charge
 
 _READINGS = 4  # replies of a page reader waited for at the same time, over all pages
 NO_PLACE = "Name a place to search: documents with --docs FOLDER, a world with --world DIRECTORY, the web with --web, a tool "
@@ -226,7 +227,7 @@ async def opened_worlds(
 
     Of one world for all, it is under an empty name; where there are tools alone, there is none. Each world is opened once.
     ``notice`` hears how documents are read; ``on_outgoing`` what is sent to the web, and ``consent`` says whether something
-    private is; ``charge`` pays for calls of the web, and says whether there is money for one. Raises UserError.
+    private is; ``charge`` pays for calls of the web (`world.web.live.Charge`). Raises UserError.
     """
     async with _programs(config, profile, questions, notice) as programs:
         taken = [*tool_roles(profile), *programs(False)]
@@ -246,7 +247,7 @@ async def _searched(
     on_outgoing: "Callable[[Outgoing], None] | None" = None,
     consent: "Callable[[Outgoing], bool]" = lambda call: False,
     evidence: "Evidence | None" = None,
-    charge: Callable[[float], bool] = lambda cost: True,
+    charge: "Charge | None" = None,
 ) -> AsyncIterator[tuple[Mapping[str, World], Mapping[str, Tool]]]:
     """As `opened_worlds`, with the tools that others made; those of servers have no ``taken`` name."""
     further: dict[str, Tool] = {tool.spec.name: tool for tool in (load_outside(name, "tool", Tool) for name in config.tools)}
@@ -304,7 +305,7 @@ async def _chosen_worlds(
     opened: Callable[[Path], World],
     met_here: Callable[[World], World],
     notice: Notice,
-    charge: Callable[[float], bool],
+    charge: "Charge | None",
     stack: AsyncExitStack,
 ) -> tuple[list[World], int]:
     """Documents, worlds, the web and what servers have, as far as they are asked, in order; and how many are asked first."""

@@ -114,12 +114,14 @@ class Ledger:
         self._next = 0
         self.spent = Spent()  # by all processes: without what is under way here, with what killed ones had under way
         self.here = Spent()  # by this process
+        self._paid = 0.0  # by all processes, for what is no model's: that takes no tokens
         self.paid_up_to = inf  # where the money ends for what is no model's
 
     def keep_in(self, kept: Table) -> None:
         """From now on the account outlives this process there; what earlier ones spent is read once."""
         for number, (tokens, cost) in kept.items() if self._kept is None else ():
             self.spent += Spent(tokens, cost, 1)
+            self._paid += 0.0 if tokens else cost
             self._next = max(self._next, int(number) + 1)
         self._kept = kept
 
@@ -145,15 +147,19 @@ class Ledger:
             self.here += spent
             self._keep(hold, spent)
 
-    def pay(self, cost: float) -> bool:
-        """Take what something else than a model costs; False: that would lead past the limit, and nothing was taken."""
-        if self.spent.cost + cost > self.paid_up_to + _ROUNDING:
+    def pay(self, cost: float, most: float | None = None) -> bool:
+        """Take what something else than a model costs; False: that would lead past a limit, and nothing was taken.
+
+        ``most``: for all such things of the run. A cost below zero gives back.
+        """
+        if min(self.paid_up_to - self.spent.cost, inf if most is None else most - self._paid) + _ROUNDING < cost:
             return False
         try:
             number = self.hold(0, cost)
         except BudgetSpentError:
             return False
         self.settle(number, Spent(0, cost, 0))
+        self._paid += cost
         return True
 
     def _keep(self, number: int, spent: Spent) -> None:

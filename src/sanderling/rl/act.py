@@ -22,11 +22,12 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, SystemClock
 from sanderling.judge.verdict import Code, Judge, patiently_rule_on
+from sanderling.policy.budget import Spending
 from sanderling.policy.contract import Gate, Policy, PolicyOutageError, WeightSync
 from sanderling.policy.load import close_policy, is_endpoint, models_at, open_policy, place_of
 from sanderling.rl.config import Placement, RlRecipe
 from sanderling.rl.rollouts import Actor, Ask, Score, ScorerAwayError
-from sanderling.runs.run import Run
+from sanderling.runs.run import Run, Table
 
 if TYPE_CHECKING:
     from sanderling.policy.endpoint import CompletionEndpointPolicy
@@ -54,20 +55,18 @@ def score_by(judge: Judge, pauses: Sequence[float] = (1.0, 2.0)) -> Score:
 
 
 @asynccontextmanager
-async def opened_judge(specs: Sequence[str], directory: Path, concurrency: int, rank: int = 0) -> AsyncIterator[Judge | None]:
-    """The judges in their order as one, None for nobody; verdicts and spending are kept in the run of a directory."""
+async def opened_judge(
+    specs: Sequence[str], spending: "Spending", verdicts: Table, concurrency: int
+) -> AsyncIterator[Judge | None]:
+    """The judges in their order as one, None for nobody, and where their verdicts are kept; the account is open."""
     if not specs:
         yield None
         return
     from sanderling.judge.book import CachedJudge, VerdictBook
     from sanderling.judge.opening import JudgeConfig, opened_judges
-    from sanderling.policy.budget import Spending
 
-    config, spending = JudgeConfig(judges=tuple(specs)), Spending(directory, rank=rank, locked=True)
-    opening = opened_judges(config, spending, concurrency=concurrency)
-    with spending.alone(), Run(directory, rank=rank, locked=True) as run:
-        async with opening as (judge, _):
-            yield judge and CachedJudge(judge, VerdictBook(run.table("verdicts")))
+    async with opened_judges(JudgeConfig(judges=tuple(specs)), spending, concurrency=concurrency) as (judge, _):
+        yield judge and CachedJudge(judge, VerdictBook(verdicts))
 
 
 async def check_served(spec: str, name: str, needed: int = 0) -> None:
@@ -190,10 +189,15 @@ async def opened_acting(
     if served:
         await check_served(sampler.endpoint, sampler.served, profile.budgets.max_context_tokens)
     async with AsyncExitStack() as stack:
-        judge = await stack.enter_async_context(opened_judge(recipe.judges, directory, under_way, team.rank))
+        spending = Spending(directory, rank=team.rank, locked=True)
+        stack.enter_context(spending.alone())
+        run = stack.enter_context(Run(directory, rank=team.rank, locked=True))
+        judging = opened_judge(recipe.judges, spending, run.table("verdicts"), under_way)
+        judge = await stack.enter_async_context(judging)
         reading = recipe.reader.model_copy(update={"cache": recipe.reader.cache or directory / "extracts"})
         reader = await stack.enter_async_context(opened_reader(reading))
-        places = await stack.enter_async_context(opened_places(recipe, profile, questions, reader=reader))
+        how = {"reader": reader, "charge": spending.ledger.pay}
+        places = await stack.enter_async_context(opened_places(recipe, profile, questions, **how))
         journal = stack.enter_context(Journal(directory, across_versions=True, rank=team.rank, locked=True))
         clock, one = SystemClock(recipe.as_of) if recipe.date is None else FixedClock(recipe.date), next(iter(places.values()))
 

@@ -15,8 +15,9 @@ from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question, decode_record, encode_record, question_id
-from sanderling.core.types import AskingOutageError, ToolStatus
+from sanderling.core.types import AskingOutageError, BudgetSpentError, ToolStatus
 from sanderling.data.questions import read_questions
+from sanderling.policy.budget import Spending
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run
@@ -76,13 +77,19 @@ async def grow_world(config: GrowthConfig, *, progress: Report) -> GrowthReport:
         return await grow(config, open_world(config.source), progress)
     from sanderling.world.web.live import LiveWeb
 
-    async with LiveWeb(config.live) as web:
-        return await grow(config, web, progress)
+    spending = Spending(_log(config))
+    with spending.alone():
+        async with LiveWeb(config.live, charge=spending.ledger.pay) as web:
+            return await grow(config, web, progress)
+
+
+def _log(config: GrowthConfig) -> Path:
+    return config.questions.with_name(f"{config.questions.name}.growth")
 
 
 async def grow(config: GrowthConfig, source: "Source", progress: Report) -> GrowthReport:
     """The same, from an open source."""
-    world, log = open_world(config.world), config.questions.with_name(f"{config.questions.name}.growth")
+    world, log = open_world(config.world), _log(config)
     items = {question_id(question.text): question for question in read_questions(config.questions)}
     made_with = config.model_dump(include={"results", "least_chars"}) | {"source": source.name}
     with Run(log) as run, progress.task("searching", len(items)) as advance:
@@ -100,7 +107,7 @@ async def grow(config: GrowthConfig, source: "Source", progress: Report) -> Grow
         how = {"concurrency": config.concurrency, "on_done": lambda _: advance()}
         worked = await work_through(items, do, dict[str, int], run.table("searched"), **how)
         left_out = sum(map(Counter, worked.done.values()), Counter[str]())
-        report = GrowthReport(worked.outages, questions=len(worked.done), left_out=left_out)
+        report = GrowthReport(worked.outages, worked.stopped, questions=len(worked.done), left_out=left_out)
         lines = [line for key in items if key in worked.done for line in (kept.blob(key) or b"").splitlines(keepends=True)]
     once: dict[str, bytes] = {}
     for line in lines:
@@ -121,9 +128,14 @@ async def _search(
     """The pages that a question finds and the world lacks, and why others are left out. Raises OutageError."""
     pages: list[Page] = []
     left_out: Counter[str] = Counter()
-    hits = (await source.search(question.text, limit=config.results)).hits[: config.results]
+    found = await source.search(question.text, limit=config.results)
+    if found.status not in (ToolStatus.OK, ToolStatus.EMPTY):
+        raise _unanswered(found.status)
+    hits = found.hits[: config.results]
     for url in {canonical_url(hit.url): hit.url for hit in hits}.values():
         opened = IN_WORLD if world.page(url) else await _open(source, url)
+        if opened is ToolStatus.SPENT:
+            raise _unanswered(opened)
         if isinstance(opened, str):
             left_out[str(opened)] += 1
         elif world.page(opened.url) is not None:  # a redirection led there
@@ -135,6 +147,13 @@ async def _search(
         else:
             pages.append(opened)
     return pages, left_out
+
+
+def _unanswered(status: ToolStatus) -> AskingOutageError:
+    """Why a question is left for the next run."""
+    if status is ToolStatus.SPENT:
+        return BudgetSpentError("What the web may cost in this run (live.max_cost) is spent.")
+    return AskingOutageError(f"the search had no answer: {status}")
 
 
 async def _open(source: "Source", url: str) -> Page | ToolStatus:

@@ -62,7 +62,7 @@ async def at_home(host: str) -> list[str]:
 
 
 def web(site: Site, *, look_up=at_home, **settings) -> LiveWeb:
-    plain = {"urls": {"serper": site.url}, "allowed_hosts": ["127.0.0.1", "site.test"], "pause_s": 0.0, "page_age_h": 0}
+    plain = {"urls": {"serper": site.url}, "allowed_hosts": ["127.0.0.1", "site.test"], "pause_s": 0.0, "age_h": 0}
     return LiveWeb(LiveConfig(**plain | settings), {}, look_up=look_up)
 
 

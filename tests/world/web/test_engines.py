@@ -82,8 +82,8 @@ async def test_what_a_real_searxng_answered() -> None:
     _, found = await asked("searxng", recorded("found.json"))
     assert [(hit.title, hit.url) for hit in found.hits] == [("Kent", "https://notes.example/kent.md")]
     assert "flows through Kendal" in found.hits[0].snippet
-    assert (await asked("searxng", recorded("nothing.json"), search_age_h=0))[1].status is ToolStatus.EMPTY
-    assert (await asked("searxng", recorded("unresponsive.json"), search_age_h=0))[1].status is ToolStatus.OUTAGE
+    assert (await asked("searxng", recorded("nothing.json"), age_h=0))[1].status is ToolStatus.EMPTY
+    assert (await asked("searxng", recorded("unresponsive.json"), age_h=0))[1].status is ToolStatus.OUTAGE
 
 
 @pytest.mark.parametrize("status", [403, 200])

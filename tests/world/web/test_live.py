@@ -2,11 +2,15 @@
 
 import asyncio
 import datetime
+import random
+import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +20,12 @@ from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
+from sanderling.data.questions import write_questions
 from sanderling.policy.budget import Ledger
-from sanderling.world.contract import OutageError, VisitReply
+from sanderling.world.contract import OutageError, Page, VisitReply
+from sanderling.world.disk.building import build_world
 from sanderling.world.web.cache import WebCache
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.live import LiveWeb
@@ -120,7 +127,7 @@ async def test_readers_and_engines_of_ones_own(services: Services, tmp_path: Pat
 async def test_what_was_said_is_kept_for_its_time(services: Services, tmp_path: Path) -> None:
     kept = {"cache": tmp_path / "web.db"}
     for age, asked in ((24, 1), (24, 1), (0, 2)):
-        async with LiveWeb(config(services, search_age_h=age, page_age_h=age, **kept), {}) as web:
+        async with LiveWeb(config(services, age_h=age, **kept), {}) as web:
             assert (await web.search("tides")).hits and (await web.page(f"{services.url}/a")).text
         assert services.asked == {"serper": asked, "site": asked}
     services.status |= {"site": 500, "serper": 500}
@@ -148,6 +155,25 @@ def test_the_web_of_a_past_day_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert read(1) == "" and read(60) == "of the day"
     assert read(0, day) == "of the day" and read(0, day - datetime.timedelta(2)) == "old"
     assert read(0, day - datetime.timedelta(9)) == ""
+
+
+def test_what_came_first_makes_room(tmp_path: Path) -> None:
+    cache, draw = WebCache(tmp_path / "web.db", most_mb=2), random.Random(3)
+    for n in range(200):
+        cache.put(str(n), VisitReply(str(n), "", draw.randbytes(20_000).hex()))
+    assert (tmp_path / "web.db").stat().st_size < 3 << 20
+    assert cache.get(VisitReply, "0", 24) is None and cache.get(VisitReply, "199", 24) is not None
+
+
+async def test_what_is_damaged_in_the_cache_is_asked_for_anew(services: Services, tmp_path: Path) -> None:
+    for _ in range(2):
+        async with LiveWeb(config(services, cache=tmp_path / "web.db"), {}) as web:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert (await web.page(f"{services.url}/a")).status is ToolStatus.OK
+        with closing(sqlite3.connect(tmp_path / "web.db")) as database, database:
+            database.execute("UPDATE blob SET data = x'28b52ffd00112233445566'")
+    assert services.asked["site"] == 2
 
 
 WRITER = """
@@ -190,7 +216,7 @@ def test_a_file_that_is_no_cache_is_told(services: Services, tmp_path: Path) -> 
 
 
 async def test_money_and_calls_that_are_spent_are_a_status(services: Services) -> None:
-    paid = {"prices": {"serper": 0.3}, "max_cost": 0.6, "search_age_h": 24}
+    paid = {"prices": {"serper": 0.3}, "max_cost": 0.6, "age_h": 24}
     async with LiveWeb(config(services, engines=["serper"], **paid), {}) as web:
         found = [(await web.search(query)).status for query in ("a", "b", "a", "c", "b")]
         assert found == [ToolStatus.OK, ToolStatus.OK, ToolStatus.OK, ToolStatus.SPENT, ToolStatus.OK]
@@ -198,17 +224,33 @@ async def test_money_and_calls_that_are_spent_are_a_status(services: Services) -
     async with LiveWeb(config(services, **paid), {}) as web:
         titles = [(await web.search(query, limit=3)).hits[0].title for query in ("a", "b", "c")]
     assert titles == ["by serper", "by serper", "by searxng"], "a free engine goes on where a paid one may not"
-    async with LiveWeb(config(services, max_calls=1), {}) as web:
-        assert (await web.search("d")).status is ToolStatus.OK
-        assert (await web.page(f"{services.url}/d")).status is ToolStatus.SPENT
 
 
 async def test_the_runs_own_account_pays(services: Services) -> None:
     ledger = Ledger(cost=0.5)
     paid = config(services, engines=["serper"], prices={"serper": 0.3})
     async with LiveWeb(paid, {}, charge=ledger.pay) as web:
+        services.status["serper"] = 401
+        with pytest.raises(OutageError):
+            await web.search("a")
+        assert ledger.spent.cost == 0, "an outage costs nothing"
+        services.status["serper"] = 200
         assert [(await web.search(query)).status for query in "ab"] == [ToolStatus.OK, ToolStatus.SPENT]
     assert ledger.spent.cost == 0.3
+
+
+def test_what_a_run_may_spend_on_the_web_outlives_its_processes(services: Services, tmp_path: Path) -> None:
+    build_world(tmp_path / "world", [Page(url="https://k.example/", title="K", text="Known.")], name="k", source="test")
+    write_questions(tmp_path / "q.jsonl", [Question(id=str(n), text=f"Which tide is the {n}th?") for n in range(3)])
+    live = {"urls.serper": services.url, "urls.jina": services.url, "prices.serper": "0.3", "max_cost": "0.6"}
+    sets = [f"--set=live.{name}={value}" for name, value in live.items()]
+    grow = ["synth", "grow", str(tmp_path / "world"), str(tmp_path / "q.jsonl"), "--web", *sets]
+    for _ in range(2):
+        done = CliRunner().invoke(build_app("synth"), grow)
+        assert done.exit_code == 3 and "live.max_cost" in done.output and "larger limit" in done.output
+    assert services.asked["serper"] == 2
+    done = CliRunner().invoke(build_app("synth"), [*grow, "--set=live.max_cost=1"])
+    assert done.exit_code == 0 and services.asked["serper"] == 3
 
 
 def test_what_an_answer_may_take_holds_for_the_web_as_well(services: Services, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ async def look_up(host: str) -> list[str]:
 
 
 def web(look_up: Resolve = look_up, **settings: object) -> LiveWeb:
-    plain = {"urls": {"serper": "http://127.0.0.1:1"}, "readers": ["rendered"], "allowed_hosts": ["site.test"], "page_age_h": 0}
+    plain = {"urls": {"serper": "http://127.0.0.1:1"}, "readers": ["rendered"], "allowed_hosts": ["site.test"], "age_h": 0}
     return LiveWeb(LiveConfig.model_validate(plain | settings), {}, look_up=look_up)
 
 

@@ -25,13 +25,16 @@ _AS_JSON: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (S
 class WebCache:
     """Replies by what was asked. Its methods wait for the disk: call them beside the event loop."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        """``path``: its file; None: in the user's cache directory. Raises UserError when it cannot be used."""
+    def __init__(self, path: Path | None = None, most_mb: int = 2_000) -> None:
+        """``path``: its file; None: in the user's cache directory. ``most_mb``: what came first makes room for what comes.
+
+        Raises UserError when it cannot be used.
+        """
         path = path or user_cache() / "web.db"
         with or_cannot(f"keep pages in {path}", "name another file with --set agent.live.cache"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)  # pages of allowed hosts may be private
-        self._replies, self._is_broken = Table(Database(path), "reply"), False
+        self._replies, self._most, self._is_broken = Table(Database(path), "reply"), most_mb << 20, False
 
     def get(self, kind: type[Reply], asked: str, age_h: float, as_of: datetime.date | None = None) -> Reply | None:
         """The newest that was said in the last hours; ``as_of``: or else the newest that was there on that day."""
@@ -43,7 +46,7 @@ class WebCache:
             found = (before if end is not None and end < now else young) or young
             blob = self._replies.blob(found[-1]) if found else None
             return None if blob is None else _AS_JSON[kind].validate_json(blob)
-        except (UserError, ValueError) as error:  # the disk, or what another version kept
+        except (UserError, OSError, ValueError) as error:  # the disk, or what another version kept
             self._warn(error)
             return None
 
@@ -57,6 +60,7 @@ class WebCache:
                 self._replies.put(said[-1][0], [said[-1][1][0], now, digest], durable=False)
             else:
                 self._replies.put(f"{prefix}{now}", [now, now, digest], blob=blob, durable=False)
+                self._replies.bound(self._most)
         except UserError as error:
             self._warn(error)
 

@@ -24,9 +24,7 @@ class LiveConfig(Frozen):
     prices: dict[str, Annotated[float, Field(ge=0)]] = Field(default={})
     """What a call of a service costs, by name: ``prices.serper=0.001``; the others are free."""
     max_cost: float | None = Field(default=None, ge=0)
-    """Most money for searches and pages of one process; past it the agent is told so and goes on without."""
-    max_calls: int | None = Field(default=None, ge=0)
-    """Most searches and pages of one process, those from the cache not counted."""
+    """Most money for searches and pages of a run, those from the cache not counted; past it the agent is told so."""
     per_minute: dict[str, Annotated[int, Field(ge=1)]] = Field(default={})
     """Most calls of a service in a minute, by name."""
     concurrent: int = Field(default=4, ge=1)
@@ -37,10 +35,10 @@ class LiveConfig(Frozen):
     """Seconds between two pages that are read from one host from here."""
     cache: Path | None = None
     """Where searches and pages are kept; in the user's cache directory by default."""
-    search_age_h: float = Field(default=24, ge=0)
-    """Hours for which a kept search is as good as a new one; 0: none is."""
-    page_age_h: float = Field(default=24, ge=0)
-    """The same for a page."""
+    age_h: float = Field(default=24, ge=0)
+    """Hours for which a kept search or page is as good as a new one; 0: none is."""
+    cache_mb: int = Field(default=2_000, ge=1)
+    """Megabytes that this file may hold; what came first makes room."""
     timeout_s: float = Field(default=60.0, gt=0)
     """Seconds for one attempt at a search or page."""
     attempts: int = Field(default=3, ge=1)

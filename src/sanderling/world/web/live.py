@@ -52,8 +52,8 @@ _ANOTHER = frozenset(
 """What makes it worthwhile to ask the next one."""
 ReadPage = Callable[[str], Awaitable[VisitReply]]
 """A page reader: the page of an address, whole; ``url`` is where redirections led. Raises OutageError."""
-Charge = Callable[[float], bool]
-"""Take so much money from an account; False: it has not so much."""
+Charge = Callable[[float, float | None], bool]
+"""Take so much money from the account of a run, which may pay at most so much for the web; False: it cannot."""
 
 
 @dataclass
@@ -79,18 +79,18 @@ class LiveWeb(World):
         env: Mapping[str, str] = os.environ,
         *,
         as_of: datetime.date | None = None,
-        charge: Charge = lambda cost: True,
+        charge: Charge | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         look_up: public.Resolve = public.resolve,
     ) -> None:
         """Raises UserError for a service that is not there, has no address or no key.
 
-        ``as_of``: nothing that an engine dates later is listed; ``charge``: an account besides the settings' own limit;
-        ``transport``: instead of the network to services; ``look_up``: gives the addresses of names.
+        ``as_of``: nothing that an engine dates later is listed; ``charge``: the account of a run; None: what
+        is spent is counted here. ``transport``: instead of the network to services; ``look_up``: gives the addresses of names.
         """
-        self._config, self._as_of, self._charge, self._look_up = config, as_of, charge, look_up
+        self._config, self._as_of, self._charge, self._look_up = config, as_of, charge or self._counted, look_up
         self._allowed = {public.host_of(f"//{host}") for host in config.allowed_hosts}
-        self._calls, self._cost = 0, 0.0
+        self._cost = 0.0
         self._workers = Workers()
         self._direct: Direct | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = [self._workers.aclose]
@@ -101,7 +101,7 @@ class LiveWeb(World):
         self._engines = [self._engine(name, env, serve) for name in config.engines or [_first_engine(config, env)]]
         jina = "jina" if config.urls.get("jina") or env.get(JINA_KEY, "").strip() else ""
         self._readers = [self._reader(name, env, serve) for name in config.readers or [jina or "direct"]]
-        self._cache = WebCache(config.cache)
+        self._cache = WebCache(config.cache, config.cache_mb)
         self.fingerprint = " ".join(one.place for one in (*self._engines, *self._readers))
 
     async def search(
@@ -113,12 +113,12 @@ class LiveWeb(World):
 
         async def ask(engine: _Asked) -> SearchReply:
             asked = json.dumps([engine.place, words, limit, str(self._as_of or "")])
-            kept = await self._kept(SearchReply, asked, self._config.search_age_h)
+            kept = await self._kept(SearchReply, asked, self._config.age_h)
             if kept is not None:
                 return kept
-            if not self._paid(engine.name):
+            reply: SearchReply | None = await self._paid(engine, Asking(words, limit, self._as_of))
+            if reply is None:
                 return SearchReply(query, (), ToolStatus.SPENT)
-            reply: SearchReply = await engine.ask(Asking(words, limit, self._as_of))
             if reply.status in (ToolStatus.OK, ToolStatus.EMPTY):
                 await asyncio.to_thread(self._cache.put, asked, reply)
             return reply
@@ -155,11 +155,11 @@ class LiveWeb(World):
 
         async def ask(reader: _Asked) -> VisitReply:
             asked = f"{reader.place} {canonical_url(url)}"
-            kept = await self._kept(VisitReply, asked, self._config.page_age_h)
+            kept = await self._kept(VisitReply, asked, self._config.age_h)
             if kept is None:
-                if not self._paid(reader.name):
+                reply: VisitReply | None = await self._paid(reader, url)
+                if reply is None:
                     return VisitReply(url, "", "", ToolStatus.SPENT)
-                reply: VisitReply = await reader.ask(url)
                 if reply.status is not ToolStatus.OK:
                     return reply
                 if found := wall(reply.title, reply.text):
@@ -194,16 +194,21 @@ class LiveWeb(World):
             raise outage
         return found[0] if found[-1].status in _ANOTHER else found[-1]
 
-    def _paid(self, name: str) -> bool:
-        """Whether one more call is within what may be spent; it is counted then."""
-        cost, config = self._config.prices.get(name, 0.0), self._config
-        if config.max_calls is not None and self._calls >= config.max_calls:
+    async def _paid(self, service: _Asked, asked: Any) -> Any:
+        """A service's reply; None: there is no money for it. An outage costs nothing. Raises OutageError."""
+        cost = self._config.prices.get(service.name, 0.0)
+        if cost and not self._charge(cost, self._config.max_cost):
+            return None
+        try:
+            return await service.ask(asked)
+        except OutageError:
+            if cost:
+                self._charge(-cost, None)
+            raise
+
+    def _counted(self, cost: float, most: float | None) -> bool:
+        if most is not None and self._cost + cost > most + 1e-9:
             return False
-        if config.max_cost is not None and self._cost + cost > config.max_cost + 1e-9:
-            return False
-        if cost and not self._charge(cost):
-            return False
-        self._calls += 1
         self._cost += cost
         return True
 

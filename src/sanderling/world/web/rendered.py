@@ -46,7 +46,8 @@ _EXEC = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]),
 _SETTLE_S = 1.0  # for scripts, after all that the page names is loaded
 _CONNECT_S = 10.0
 _FAILED = (
-    UnknownHostError, OSError, ValueError, EOFError, asyncio.LimitOverrunError, httpcore.NetworkError, httpcore.TimeoutException,
+    UnknownHostError, OSError, ValueError, EOFError, asyncio.LimitOverrunError, httpcore.NetworkError,
+    httpcore.TimeoutException,
 )  # fmt: skip
 _MOST_CHARS = 4_000_000
 _LONGEST_MESSAGE = 64 << 20
