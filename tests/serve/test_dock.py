@@ -28,8 +28,9 @@ from sanderling.core.config import read_config
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, ToolStatus
+from sanderling.runs.files import locked
 from sanderling.serve.app import listen
-from sanderling.serve.dock.app import dock_app
+from sanderling.serve.dock.app import dock_app, run_dock
 from sanderling.serve.dock.config import DockConfig
 from sanderling.serve.dock.dock import Dock
 from sanderling.serve.dock.pool import DockError
@@ -83,7 +84,7 @@ class Served:
 @asynccontextmanager
 async def up(config: DockConfig) -> AsyncIterator[Served]:
     settings, dock = ServerSettings(port=0, timeout_s=60), Dock(config)
-    with dock.locked(), listen(settings) as listening:
+    with locked(config.state), listen(settings) as listening:
         server = uvicorn.Server(uvicorn.Config(dock_app(dock, settings), log_level="warning", lifespan="on"))
         task = asyncio.create_task(server.serve(sockets=[listening]))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -110,7 +111,8 @@ async def test_every_kind_of_client_lists_and_calls_the_same_tools(tmp_path: Pat
         asked = {"id": "c1", "type": "function", "function": {"name": "two.echo", "arguments": '{"text": "hi"}'}}
         said = {"role": "tool", "tool_call_id": "c1", "content": "hi"}
         assert (await served.post("/call_tool", asked)).json() == said
-        assert (await served.post("/call_tool", {"function": {}})).status_code == 400
+        for wrong in ({}, {"name": "two.pid", "arguments": "[[1, 2]]"}):
+            assert (await served.post("/call_tool", {"function": wrong})).status_code == 400
         for mode in ("auto", "legacy"):
             async with Client(f"{served.url}/mcp", mode=mode) as client:
                 assert [tool.name for tool in (await client.list_tools()).tools] == listed
@@ -602,10 +604,19 @@ async def test_an_audit_log_that_cannot_be_written_costs_no_call(tmp_path: Path)
         assert "The audit log cannot be written" in (await served.get("/")).text
 
 
+async def test_an_audit_log_that_is_full_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sanderling.serve.dock.dock._MOST_AUDIT", 500)
+    async with up(dock_of(tmp_path, {"p": pool()})) as served:
+        for number in range(9):
+            await served.call("p.echo", {"text": str(number)})
+    kept = [len((tmp_path / "state" / name).read_text().splitlines()) for name in ("audit.jsonl", "audit.1.jsonl")]
+    assert all(0 < lines <= 4 for lines in kept)
+
+
 def test_two_docks_cannot_have_one_state_directory(tmp_path: Path) -> None:
-    config = dock_of(tmp_path, {"p": pool()})
-    with Dock(config).locked(), pytest.raises(UserError, match="Another dock has"), Dock(config).locked():
-        pass
+    config = dock_of(tmp_path, {"p": pool()}, port=0)
+    with locked(config.state), pytest.raises(UserError, match="Another process is at work in"):
+        run_dock(config, lambda url: None)
 
 
 @pytest.mark.parametrize(

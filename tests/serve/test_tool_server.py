@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from test_dock import up
+from test_dock import until, up
 from typer.testing import CliRunner
 
 pytest.importorskip("mcp", reason="tool servers need the extra serve")
@@ -213,7 +213,8 @@ async def test_a_server_at_an_address_that_lost_what_it_kept_is_an_outage(dock: 
             address = f"http://127.0.0.1:{port}/mcp"
             if dock:
                 config = DockConfig.model_validate({"state": tmp_path / "state", "pools": {"p": {"url": address}}})
-                address = f"{(await stack.enter_async_context(up(config))).url}/mcp"
+                served = await stack.enter_async_context(up(config))
+                address = f"{served.url}/mcp"
             server = server_to("kept", ServerConfig(url=address))
             await server.open()
             (keep,) = found_in(server)[1]
@@ -223,6 +224,10 @@ async def test_a_server_at_an_address_that_lost_what_it_kept_is_an_outage(dock: 
             with pytest.raises(ToolOutageError, match="lost when it ended"):
                 await keep({}, ToolContext(session="s"))
             assert (await keep({}, ToolContext(session="t"))).text == "kept"
+        with pytest.raises(ToolOutageError, match=r"cannot be reached|lost"):
+            await keep({}, ToolContext(session="t"))
+        if dock:
+            await until(lambda: served.dock.pools["p"].replicas[0].state == "waiting")
         await server.close()
 
 

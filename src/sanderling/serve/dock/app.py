@@ -23,6 +23,7 @@ import sanderling
 from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.report.page import render
+from sanderling.runs.files import locked
 from sanderling.serve.app import serve_app
 from sanderling.serve.calls import RefusalError
 from sanderling.serve.dock.config import DockConfig
@@ -204,10 +205,12 @@ def _call_as_message(dock: Dock) -> Any:
         asked = await _object(request)
         try:
             name, arguments = asked["function"]["name"], json.loads(asked["function"].get("arguments") or "{}")
+            if not isinstance(arguments, dict):
+                raise TypeError
         except (KeyError, TypeError, ValueError, RecursionError):
             shape = '{"id": …, "function": {"name": …, "arguments": "{…}"}}'
             raise RefusalError(400, f"The body is no tool call: send {shape}.") from None
-        content, _ = await _content(dock, request, str(name), arguments if isinstance(arguments, dict) else {})
+        content, _ = await _content(dock, request, str(name), arguments)
         return JSONResponse({"role": "tool", "tool_call_id": asked.get("id"), "content": content})
 
     return call
@@ -318,5 +321,5 @@ def run_dock(config: DockConfig, ready: Callable[[str], None]) -> None:
             f"Listening on {config.host} lets other machines in: give [tokens.NAME] with its token, or use 127.0.0.1."
         )
     dock = Dock(config)
-    with dock.locked():
+    with locked(config.state):
         serve_app(dock_app(dock, settings), settings, ready)

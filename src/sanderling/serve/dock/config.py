@@ -97,9 +97,9 @@ class DockConfig(Frozen):
     port: int = Field(default=8020, ge=0, le=65_535)
     """0: any free port."""
     state: Path = Path("runs/dock")
-    """Directory of the audit log; one dock at a time has it."""
-    max_body_mb: int = Field(default=4, ge=1)
-    """Larger requests are refused."""
+    """Directory of the audit log, which begins anew every 64 MB; one dock at a time has it."""
+    max_body_mb: int = Field(default=1, ge=1)
+    """Larger requests are refused: while one is read, others wait."""
     max_concurrent: int = Field(default=1_024, ge=1)
     """Requests at a time; further ones are answered 429."""
     grace_s: float = Field(default=10.0, ge=0)

@@ -4,18 +4,18 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import mcp_types as types
-from filelock import FileLock, Timeout
 from jsonschema import SchemaError
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from sanderling.core.errors import UserError
+from sanderling.runs.jsonl import JsonlLog
 from sanderling.serve.dock.config import DockConfig, PoolConfig, check_dock
 from sanderling.serve.dock.pool import DockError, Pool
 from sanderling.serve.dock.replica import Replica, State
@@ -24,7 +24,7 @@ from sanderling.tools.mcp.config import secret
 from sanderling.tools.mcp.tools import Arguments
 from sanderling.tools.mcp.wire import LEAVE, About, read_context, sent_context
 
-AUDIT = "audit.jsonl"
+_MOST_AUDIT = 64 << 20  # bytes of a log
 _IDLE_CHECK_S = 5.0
 _LONGEST_SESSION = 200  # characters of its name
 _MOST_CHECKERS = 20_000  # of schemas that are held: servers may list others at each start
@@ -56,26 +56,10 @@ class Dock:
         self.clients = {secret(one.token): _client(name, one.pools, one.admin) for name, one in config.tokens.items()}
         if len(self.clients) < len(config.tokens):
             raise UserError("Two tokens of the dock have the same secret: give each its own.")
-        self._lock = FileLock(config.state / "lock")
-        self._audit, self.audit_trouble = config.state / AUDIT, ""
+        self._audit, self.audit_trouble = JsonlLog(config.state / "audit.jsonl", durable=False), ""
         self._checkers: dict[tuple[str, str], tuple[Any, Arguments | None]] = {}
         self._idle: asyncio.Task[None] | None = None
         self.metrics = _Metrics(self.pools)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """The state directory, for this dock alone. Raises UserError where another has it."""
-        try:
-            self.config.state.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise UserError(f"Another dock has {self.config.state}: stop it, or name another directory with state.") from None
-        except OSError as error:
-            raise UserError(f"Cannot keep state in {self.config.state} ({error.strerror or error}).") from error
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     async def __aenter__(self) -> "Dock":
         for pool in self.pools.values():
@@ -197,13 +181,15 @@ class Dock:
         self.write({**about, "outcome": outcome, "ms": round(seconds * 1_000, 2)})
 
     def write(self, what: Mapping[str, Any]) -> None:
-        """A line of the audit log, dated; nothing fails for it, the page says so."""
+        """A line of the audit log, dated; nothing fails for it, the page says so. A full one is kept until the next is."""
+        path = self._audit.path
         try:
-            with self._audit.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"at": round(time.time(), 3), **what}) + "\n")
+            if path.exists() and path.stat().st_size > _MOST_AUDIT:
+                path.replace(path.with_suffix(".1.jsonl"))
+            self._audit.append({"at": round(time.time(), 3), **what})
             self.audit_trouble = ""
-        except OSError as error:
-            self.audit_trouble = f"The audit log cannot be written ({error.strerror or error})."
+        except (OSError, UserError) as error:
+            self.audit_trouble = f"The audit log cannot be written. {error}"
 
     async def _stop_idle(self) -> None:
         """Stop pools that are started on demand and were not called for long."""
