@@ -21,11 +21,7 @@ TOOLS = [
     {"name": "echo", "description": "Says it again.", "inputSchema": TEXT, "annotations": {"idempotentHint": True}},
     {"name": "count", "description": "One more.", "inputSchema": NOTHING},
     {"name": "env", "description": "A variable.", "inputSchema": TEXT},
-    {
-        "name": "sleep",
-        "description": "Waits.",
-        "inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}},
-    },
+    {"name": "sleep", "description": "Waits.", "inputSchema": SECONDS},
     {"name": "die", "description": "Ends the server.", "inputSchema": NOTHING},
     {"name": "pid", "description": "Its process.", "inputSchema": NOTHING},
 ]

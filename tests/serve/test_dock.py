@@ -118,6 +118,13 @@ async def test_every_kind_of_client_lists_and_calls_the_same_tools(tmp_path: Pat
                 assert [tool.name for tool in (await client.list_tools()).tools] == listed
                 result = await client.call_tool("two.echo", {"text": "hi"})
                 assert result.content[0].text == "hi" and not result.is_error  # type: ignore[union-attr]
+                heard: list[float] = []
+
+                async def progress(done: float, total: float | None, words: str | None, heard: list[float] = heard) -> None:
+                    heard.append(done)
+
+                await client.call_tool("two.sleep", {"seconds": 0.4}, progress_callback=progress)
+                assert len(heard) >= 3 and heard == sorted(heard)
         connection = server_to("dock", ServerConfig(url=f"{served.url}/mcp"))
         await connection.open()
         _, tools = found_in(connection)
@@ -142,17 +149,6 @@ async def test_agentdock_s_own_client_works_by_another_address(tmp_path: Path) -
         assert [tool["function"]["name"] for tool in await manager.get_server_tools("p")][:2] == ["echo", "count"]
         assert await manager.call_tool("p.echo", {"text": "hi"}) == {"content": "hi", "status": "success"}
         assert (await manager.call_tool("p.nothing", {}))["status"] == "error"
-
-
-async def test_progress_of_a_long_call_comes_through(tmp_path: Path) -> None:
-    async with up(dock_of(tmp_path, {"p": pool()})) as served, Client(f"{served.url}/mcp") as client:
-        heard: list[float] = []
-
-        async def progress(done: float, total: float | None, words: str | None) -> None:
-            heard.append(done)
-
-        await client.call_tool("p.sleep", {"seconds": 0.4}, progress_callback=progress)
-        assert len(heard) >= 3 and heard == sorted(heard)
 
 
 async def test_what_came_to_no_result_is_an_error(tmp_path: Path) -> None:
@@ -220,17 +216,6 @@ async def test_a_session_stays_at_its_replica_and_is_told_once_that_it_was_lost(
         assert lost.status_code == 503 and "this session's files was lost" in lost.json()["detail"]
         assert (await whose("a")).json()["content"] != first["a"]
         assert (await whose("b")).status_code == (503 if first["b"] == first["a"] else 200)
-
-
-async def test_a_slow_pool_does_not_hold_up_another(tmp_path: Path) -> None:
-    async with up(dock_of(tmp_path, {"slow": pool(at_once=1), "p": pool()})) as served:
-        await served.ready("slow")
-        await served.ready("p")
-        slow = [asyncio.create_task(served.call("slow.sleep", {"seconds": 0.5})) for _ in range(4)]
-        for n in range(20):
-            assert (await served.call("p.echo", {"text": str(n)})).status_code == 200
-        assert not any(one.done() for one in slow[1:])
-        await asyncio.gather(*slow)
 
 
 async def test_a_call_whose_client_has_left_holds_up_nobody(tmp_path: Path) -> None:
@@ -351,7 +336,7 @@ async def test_buttons_drain_start_and_kill(tmp_path: Path) -> None:
         foreign = {"Origin": "http://evil.example"}
         assert (await served.post("/dock/p/drain", headers=foreign)).status_code == 403
         assert (await served.post("/dock/p/explode")).status_code == 404
-        assert (await served.post("/dock/p/7/kill")).status_code == 404
+        assert (await served.post("/dock/q/kill")).status_code == 404
         running = asyncio.create_task(served.call("p.sleep", {"seconds": 0.5}))
         await asyncio.sleep(0.2)
         assert (await served.post("/dock/p/drain")).status_code == 200
@@ -361,10 +346,9 @@ async def test_buttons_drain_start_and_kill(tmp_path: Path) -> None:
         assert (await served.post("/dock/p/start")).status_code == 200
         assert (await served.call("p.echo", {"text": "x"})).status_code == 200
         before = served.pids("p")
-        assert (await served.post("/dock/p/0/kill")).status_code == 200
+        assert (await served.post("/dock/p/kill")).status_code == 200
         assert (await served.call("p.echo", {"text": "x"})).status_code == 200
-        await until(lambda: served.pids("p")[0] not in (0, before[0]))
-        assert served.pids("p")[1] == before[1]
+        await until(lambda: not {*served.pids("p")} & {0, *before})
         metrics = (await served.get("/metrics")).text
         assert 'sanderling_dock_calls_total{outcome="ok",pool="p",tool="echo"} 2.0' in metrics
 
@@ -406,17 +390,16 @@ async def test_a_drain_goes_on_when_its_page_was_left_and_a_second_one_is_no_sho
         assert served.pids("p") == [0]
 
 
-@pytest.mark.parametrize("path", ["/dock/p", "/dock/p/0"])
-async def test_a_pool_that_is_started_while_it_stops_runs_afterwards(tmp_path: Path, path: str) -> None:
+async def test_a_pool_that_is_started_while_it_stops_runs_afterwards(tmp_path: Path) -> None:
     async with up(dock_of(tmp_path, {"p": pool(wait_s=20)})) as served:
         await served.ready("p")
         running = asyncio.create_task(served.call("p.sleep", {"seconds": 0.5}))
         await until(lambda: served.dock.pools["p"].replicas[0].calls == 1)
-        drain = asyncio.create_task(served.post(f"{path}/drain"))
+        drain = asyncio.create_task(served.post("/dock/p/drain"))
         await until(lambda: served.dock.pools["p"].replicas[0].state == "draining")
-        stopped = await served.call("p.echo", {"text": "x"})  # at once, also where its only replica was drained
+        stopped = await served.call("p.echo", {"text": "x"})  # at once
         assert stopped.status_code == 503 and "is stopped: start it" in stopped.json()["detail"]
-        assert (await served.post(f"{path}/start")).status_code == 200
+        assert (await served.post("/dock/p/start")).status_code == 200
         assert (await served.call("p.echo", {"text": "x"})).json() == {"content": "x"}
         assert (await running).json() == {"content": "slept"} and (await drain).status_code == 200
 
@@ -439,7 +422,7 @@ async def test_start_ends_the_pause_after_a_loss(tmp_path: Path, monkeypatch: py
         await served.call("p.die")
         await until(lambda: served.dock.pools["p"].replicas[0].state == "waiting")
         assert "start now" in (await served.get("/")).text
-        await served.post("/dock/p/0/start")
+        await served.post("/dock/p/start")
         assert (await served.call("p.echo", {"text": "x"})).status_code == 200
 
 
@@ -450,13 +433,6 @@ async def test_a_replica_that_no_longer_lists_a_tool_of_the_pool_is_started_anew
         await until(lambda: replica.starts > 2)
         assert "has no tool 'echo': choose of count" in replica.reason
         assert (await served.call("p.echo", {"text": "x"})).status_code == 200
-
-
-async def test_a_replica_is_started_anew_however_often_it_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("sanderling.serve.dock.replica._FIRST_PAUSE_S", 0.0)
-    async with up(dock_of(tmp_path, {"p": {"image": "example/tools"}})) as served:
-        await until(lambda: served.dock.pools["p"].replicas[0].starts > 1_100)
 
 
 async def test_sessions_are_their_client_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,20 +492,14 @@ async def test_a_page_of_others_in_a_browser_that_knows_the_password_may_ask_not
         assert own.status_code == 200
 
 
-async def test_a_schema_that_refers_elsewhere_fetches_nothing_and_deep_arguments_are_refused(tmp_path: Path) -> None:
-    asked = list[bytes]()
-    elsewhere = await asyncio.start_server(lambda reader, writer: asked.append(b"asked"), "127.0.0.1", 0)
-    address = f"http://127.0.0.1:{elsewhere.sockets[0].getsockname()[1]}/schema"
-    async with up(dock_of(tmp_path, {"p": pool("elsewhere", address)})) as served:
-        assert (await served.call("p.echo", {"text": "x"})).json() == {"content": "x"}
-        assert not asked
+async def test_deep_arguments_are_refused(tmp_path: Path) -> None:
+    async with up(dock_of(tmp_path, {"p": pool()})) as served:
         for depth in (*range(100, 1_100, 50), 100_000):
             body = b'{"text": ' + b"[" * depth + b"]" * depth + b"}"
             reply = await served._client.post("/mcpapi/tool/p.env", content=body)
             assert reply.status_code in (400, 422), (depth, reply.text)
             reply = await served._client.post("/mcpapi/tool/p.pid", content=body)
             assert reply.status_code in (200, 400, 422), (depth, reply.text)
-    elsewhere.close()
 
 
 async def test_every_call_is_counted_and_written_down_also_where_none_was_made(tmp_path: Path) -> None:
@@ -555,22 +525,13 @@ async def test_what_may_be_secret_in_an_address_is_not_shown(tmp_path: Path) -> 
         assert "pass-word" not in page + lost.text + (await served.get("/dock/state")).text
 
 
-async def test_nothing_is_left_of_a_dock(tmp_path: Path) -> None:
-    async with up(dock_of(tmp_path, {"p": pool(replicas=2), "hang": pool("hang")})) as served:
-        await served.ready("p")
-        pids = [pid for name in ("p", "hang") for pid in served.pids(name)]
-        assert all(pids)
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_dock_s_process_ends_with_all_that_it_started(tmp_path: Path, how: signal.Signals) -> None:
     if how is signal.SIGKILL and not shutil.which("setpriv"):
         pytest.skip("servers end with a dock that is killed where util-linux has setpriv")
     command = json.dumps(pool()["command"])
-    settings = f"state = '{tmp_path / 'state'}'\ngrace_s = 0\n[pools.p]\ncommand = {command}\nreplicas = 2"
+    settings = f"state = '{tmp_path / 'state'}'\ngrace_s = 0\n[pools.p]\ncommand = {command}\nreplicas = 2\n"
+    settings += f"[pools.hang]\ncommand = {json.dumps(pool('hang')['command'])}"
     (tmp_path / "dock.toml").write_text(settings)
     up = [sys.executable, "-m", "sanderling", "dock", "up", str(tmp_path / "dock.toml"), "--port", "0"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -583,7 +544,7 @@ def test_a_dock_s_process_ends_with_all_that_it_started(tmp_path: Path, how: sig
                 running = threads.submit(client.post, "/mcpapi/tool/p.sleep", json={"seconds": 60})
                 replicas = list[dict[str, Any]]()
                 while not any(one["calls"] for one in replicas):
-                    replicas = client.get("/dock/state").json()["pools"][0]["replicas"]
+                    replicas = [one for pool in client.get("/dock/state").json()["pools"] for one in pool["replicas"]]
                 dock.send_signal(how)
                 if how is signal.SIGTERM:
                     reply = running.result()
@@ -592,7 +553,9 @@ def test_a_dock_s_process_ends_with_all_that_it_started(tmp_path: Path, how: sig
                     assert "Traceback" not in dock.stderr.read()
         finally:
             dock.kill()
-    for pid in (one["pid"] for one in replicas if one["pid"]):
+    pids = [one["pid"] for one in replicas if one["pid"]]
+    assert len(pids) == 3
+    for pid in pids:
         while Path(f"/proc/{pid}").exists():  # of a dock that was killed they may end a moment later
             time.sleep(0.02)
 

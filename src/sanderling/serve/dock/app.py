@@ -5,7 +5,7 @@ status for clients of ours, on the plain routes an HTTP status. Tools' own error
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -41,6 +41,7 @@ _HTTP = {Trouble.BUSY: 429, Trouble.TIMEOUT: 504}
 _CLIENT = "sanderling.client"  # where a request's scope has who asks
 _MOST_UNTOLD = 100  # of what a long call says, on the way to its client
 _ACTIONS = ("start", "drain", "kill")
+_ERRORS = (RefusalError, DockError, NoSuchToolError, CallRefusedError)  # that the plain routes answer with
 
 
 def dock_app(dock: Dock, settings: ServerSettings) -> ASGIApp:
@@ -52,23 +53,22 @@ def dock_app(dock: Dock, settings: ServerSettings) -> ASGIApp:
         async with dock, mcp.running():
             yield
 
+    its = _Routes(dock)
     routes = [
-        Route(HEALTH, _health),
+        Route(HEALTH, its.health),
         Route("/mcp", mcp, methods=["POST"]),
-        Route("/mcpapi/servers", _servers(dock)),
-        Route("/mcpapi/tools", _tools(dock)),
-        Route("/list_tools", _tools(dock, bare=True)),
-        Route("/mcpapi/server/{pool}/tools", _server_tools(dock)),
-        Route("/mcpapi/tool/{name:path}", _call(dock), methods=["POST"]),
-        Route("/call_tool", _call_as_message(dock), methods=["POST"]),
-        Route("/metrics", _metrics(dock)),
-        Route("/", _page(dock)),
-        Route("/dock/state", _state(dock)),
-        Route("/dock/{pool}/{action}", _act(dock), methods=["POST"]),
-        Route("/dock/{pool}/{number:int}/{action}", _act(dock), methods=["POST"]),
+        Route("/mcpapi/servers", its.servers),
+        Route("/mcpapi/tools", its.tools),
+        Route("/list_tools", its.bare_tools),
+        Route("/mcpapi/server/{pool}/tools", its.server_tools),
+        Route("/mcpapi/tool/{name:path}", its.call, methods=["POST"]),
+        Route("/call_tool", its.call_as_message, methods=["POST"]),
+        Route("/metrics", its.metrics),
+        Route("/", its.page),
+        Route("/dock/state", its.state),
+        Route("/dock/{pool}/{action}", its.act, methods=["POST"]),
     ]
-    handlers = {RefusalError: _refused, DockError: _troubled, NoSuchToolError: _unknown, CallRefusedError: _not_taken}
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=dict.fromkeys(_ERRORS, _told))
     app.router.redirect_slashes = False
     return _Gate(app, settings, dock)
 
@@ -139,69 +139,41 @@ def _mcp(dock: Dock) -> Server[Any]:
     return Server("sanderling-dock", on_list_tools=listed, on_call_tool=called, **about)
 
 
-# -- AgentDock's routes ----------------------------------------------------------------------------------------------------
+# -- the other routes ------------------------------------------------------------------------------------------------------
 
 
-def _function(name: str, tool: types.Tool) -> dict[str, Any]:
-    about = {"name": name, "description": tool.description or "", "parameters": tool.input_schema}
-    return {"type": "function", "function": about}
+class _Routes:
+    """AgentDock's, the page, and what it does."""
 
+    def __init__(self, dock: Dock) -> None:
+        self._dock = dock
 
-def _servers(dock: Dock) -> Any:
-    async def servers(request: Request) -> Response:
+    async def servers(self, request: Request) -> Response:
         client = _client(request)
-        return JSONResponse({"servers": [name for name in dock.pools if client.may(name)]})
+        return JSONResponse({"servers": [name for name in self._dock.pools if client.may(name)]})
 
-    return servers
+    async def tools(self, request: Request) -> Response:
+        return JSONResponse({"tools": await self._listed(request)})
 
+    async def bare_tools(self, request: Request) -> Response:
+        return JSONResponse(await self._listed(request))
 
-def _tools(dock: Dock, *, bare: bool = False) -> Any:
-    async def tools(request: Request) -> Response:
-        found = [_function(f"{pool.name}.{tool.name}", tool) for pool, tool in await dock.tools(_client(request))]
-        return JSONResponse(found if bare else {"tools": found})
+    async def _listed(self, request: Request) -> list[dict[str, Any]]:
+        return [_function(f"{pool.name}.{tool.name}", tool) for pool, tool in await self._dock.tools(_client(request))]
 
-    return tools
-
-
-def _server_tools(dock: Dock) -> Any:
-    async def tools(request: Request) -> Response:
+    async def server_tools(self, request: Request) -> Response:
         name, client = request.path_params["pool"], _client(request)
-        if name not in dock.pools or not client.may(name):
+        if name not in self._dock.pools or not client.may(name):
             raise NoSuchToolError(f"There is no pool {name!r} here: /mcpapi/servers lists them.")
-        found = [_function(tool.name, tool) for tool in (await dock.pools[name].listed()).values()]
+        found = [_function(tool.name, tool) for tool in (await self._dock.pools[name].listed()).values()]
         return JSONResponse({"server": name, "tools": found})
 
-    return tools
-
-
-async def _object(request: Request) -> dict[str, Any]:
-    """The request's JSON object. Raises RefusalError."""
-    with suppress(ValueError, RecursionError):
-        if isinstance(found := json.loads(await request.body() or b"{}"), dict):
-            return found
-    raise RefusalError(400, "The body is no JSON object: send the tool's arguments as one.")
-
-
-async def _content(dock: Dock, request: Request, name: str, arguments: dict[str, Any]) -> tuple[Any, bool]:
-    """What a call gave, as AgentDock has it: one text alone, or a list of parts; and whether the tool calls it an error."""
-    result = await dock.call(name, arguments, {}, _client(request), session=request.headers.get(SESSION, ""))
-    parts = [_part(block) for block in result.content]
-    alone = len(parts) == 1 and parts[0]["type"] == "text"
-    return parts[0]["text"] if alone else parts, result.is_error
-
-
-def _call(dock: Dock) -> Any:
-    async def call(request: Request) -> Response:
-        content, wrong = await _content(dock, request, request.path_params["name"], await _object(request))
+    async def call(self, request: Request) -> Response:
+        content, wrong = await self._content(request, request.path_params["name"], await _object(request))
         return JSONResponse({"content": content, **({"is_error": True} if wrong else {})})
 
-    return call
-
-
-def _call_as_message(dock: Dock) -> Any:
-    """A chat model's tool call in, the message that answers it out."""
-
-    async def call(request: Request) -> Response:
+    async def call_as_message(self, request: Request) -> Response:
+        """A chat model's tool call in, the message that answers it out."""
         asked = await _object(request)
         try:
             name, arguments = asked["function"]["name"], json.loads(asked["function"].get("arguments") or "{}")
@@ -210,10 +182,59 @@ def _call_as_message(dock: Dock) -> Any:
         except (KeyError, TypeError, ValueError, RecursionError):
             shape = '{"id": …, "function": {"name": …, "arguments": "{…}"}}'
             raise RefusalError(400, f"The body is no tool call: send {shape}.") from None
-        content, _ = await _content(dock, request, str(name), arguments)
+        content, _ = await self._content(request, str(name), arguments)
         return JSONResponse({"role": "tool", "tool_call_id": asked.get("id"), "content": content})
 
-    return call
+    async def _content(self, request: Request, name: str, arguments: dict[str, Any]) -> tuple[Any, bool]:
+        """What a call gave, as AgentDock has it: one text alone, or a list of parts; and whether the tool calls it an error."""
+        result = await self._dock.call(name, arguments, {}, _client(request), session=request.headers.get(SESSION, ""))
+        parts = [_part(block) for block in result.content]
+        alone = len(parts) == 1 and parts[0]["type"] == "text"
+        return parts[0]["text"] if alone else parts, result.is_error
+
+    async def health(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def metrics(self, request: Request) -> Response:
+        _client(request, admin=True)
+        return Response(self._dock.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def page(self, request: Request) -> Response:
+        _client(request, admin=True)
+        page = render("dock.html", title="Dock", script="dock.js", state=self._dock.state())
+        return HTMLResponse(page, headers={"X-Frame-Options": "DENY"})  # nobody presses its buttons unseen
+
+    async def state(self, request: Request) -> Response:
+        _client(request, admin=True)
+        return JSONResponse(self._dock.state())
+
+    async def act(self, request: Request) -> Response:
+        """Start, drain or kill a pool."""
+        client = _client(request, admin=True)
+        pool, action = self._dock.pools.get(request.path_params["pool"]), request.path_params["action"]
+        if pool is None or action not in _ACTIONS:
+            raise RefusalError(404, f"There is no such pool or action: {', '.join(_ACTIONS)}.")
+        self._dock.write({"client": client.name, "pool": pool.name, "action": action})
+        if action == "start":
+            pool.start()
+        elif action == "drain":
+            await pool.stop(self._dock.config.grace_s)
+        else:
+            await pool.kill()
+        return JSONResponse({"done": action})
+
+
+def _function(name: str, tool: types.Tool) -> dict[str, Any]:
+    about = {"name": name, "description": tool.description or "", "parameters": tool.input_schema}
+    return {"type": "function", "function": about}
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    """The request's JSON object. Raises RefusalError."""
+    with suppress(ValueError, RecursionError):
+        if isinstance(found := json.loads(await request.body() or b"{}"), dict):
+            return found
+    raise RefusalError(400, "The body is no JSON object: send the tool's arguments as one.")
 
 
 def _part(block: types.ContentBlock) -> dict[str, Any]:
@@ -228,81 +249,14 @@ def _part(block: types.ContentBlock) -> dict[str, Any]:
     return block.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-# -- the page, and what it does --------------------------------------------------------------------------------------------
-
-
-async def _health(_: Request) -> Response:
-    return JSONResponse({"status": "ok"})
-
-
-def _metrics(dock: Dock) -> Any:
-    async def metrics(request: Request) -> Response:
-        _client(request, admin=True)
-        return Response(dock.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return metrics
-
-
-def _page(dock: Dock) -> Any:
-    async def page(request: Request) -> Response:
-        _client(request, admin=True)
-        page = render("dock.html", title="Dock", script="dock.js", state=dock.state())
-        return HTMLResponse(page, headers={"X-Frame-Options": "DENY"})  # nobody presses its buttons unseen
-
-    return page
-
-
-def _state(dock: Dock) -> Any:
-    async def state(request: Request) -> Response:
-        _client(request, admin=True)
-        return JSONResponse(dock.state())
-
-    return state
-
-
-def _act(dock: Dock) -> Any:
-    """Start, drain or kill a pool, or one of its replicas."""
-
-    async def act(request: Request) -> Response:
-        client = _client(request, admin=True)
-        pool, action = dock.pools.get(request.path_params["pool"]), request.path_params["action"]
-        number = request.path_params.get("number")
-        if pool is None or action not in _ACTIONS or (number is not None and number >= len(pool.replicas)):
-            raise RefusalError(404, f"There is no such pool, replica or action: {', '.join(_ACTIONS)}.")
-        dock.write({"client": client.name, "pool": pool.name, "replica": number, "action": action})
-        if action == "start":
-            pool.start(number)
-        elif action == "drain":
-            await pool.stop(dock.config.grace_s, number)
-        else:
-            await pool.kill(number)
-        return JSONResponse({"done": action})
-
-    return act
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusalError)
-    return error.response()
-
-
-async def _troubled(_: Request, error: Exception) -> Response:
-    assert isinstance(error, DockError)
-    return _error(_HTTP.get(error.trouble, 503), str(error), {"kind": error.trouble.value})
-
-
-async def _unknown(_: Request, error: Exception) -> Response:
-    return _error(404, str(error))
-
-
-async def _not_taken(_: Request, error: Exception) -> Response:
-    return _error(422, str(error))
-
-
-def _error(status: int, sentence: str, more: Mapping[str, Any] | None = None) -> Response:
+async def _told(_: Request, error: Exception) -> Response:
     """An error as one: AgentDock sends these with status 200."""
-    headers = {"Retry-After": "1"} if status in (429, 503) else None
-    return JSONResponse({"status_code": status, "detail": sentence, **(more or {})}, status_code=status, headers=headers)
+    if isinstance(error, RefusalError):
+        return error.response()
+    kind = error.trouble if isinstance(error, DockError) else None
+    status = 404 if isinstance(error, NoSuchToolError) else 422 if kind is None else _HTTP.get(kind, 503)
+    said = {"status_code": status, "detail": str(error), **({} if kind is None else {"kind": kind.value})}
+    return JSONResponse(said, status_code=status, headers={"Retry-After": "1"} if status in (429, 503) else None)
 
 
 def run_dock(config: DockConfig, ready: Callable[[str], None]) -> None:

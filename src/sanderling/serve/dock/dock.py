@@ -27,7 +27,6 @@ from sanderling.tools.mcp.wire import LEAVE, About, read_context, sent_context
 _MOST_AUDIT = 64 << 20  # bytes of a log
 _IDLE_CHECK_S = 5.0
 _LONGEST_SESSION = 200  # characters of its name
-_MOST_CHECKERS = 20_000  # of schemas that are held: servers may list others at each start
 
 
 @dataclass(frozen=True)
@@ -146,8 +145,6 @@ class Dock:
         """What is wrong with a call's arguments by the tool's schema; one that cannot be used checks nothing."""
         schema, key = pool.tools[tool].input_schema, (pool.name, tool)
         if key not in self._checkers or self._checkers[key][0] != schema:
-            if len(self._checkers) >= _MOST_CHECKERS:
-                self._checkers.clear()
             try:
                 self._checkers[key] = schema, Arguments(schema)
             except SchemaError:

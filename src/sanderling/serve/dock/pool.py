@@ -20,7 +20,7 @@ from sanderling.serve.dock.config import PoolConfig
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import NeverBeganError, Progress
-from sanderling.tools.mcp.wire import About
+from sanderling.tools.mcp.wire import About, is_harmless
 
 _TRIES = 4  # of an idempotent call, each at another replica or after a restart
 _MOST_SESSIONS = 100_000  # that are remembered; the one used longest ago is forgotten first
@@ -67,45 +67,37 @@ class Pool:
         self._waiting: deque[_Waiting] = deque()
         self._sessions: OrderedDict[str, tuple[Replica, int]] = OrderedDict()  # with the start of it that they belong to
         self._turn = 0
-        self._open = asyncio.Event()  # whether calls are taken
+        self.is_open = False  # whether calls are taken
         self._listed, self._told = asyncio.Event(), asyncio.Event()  # the latter also when no replica could start
 
     @property
     def waiting(self) -> int:
         return len(self._waiting)
 
-    @property
-    def is_open(self) -> bool:
-        return self._open.is_set()
-
-    def start(self, number: int | None = None) -> None:
-        """Start all replicas, or one, and take calls."""
-        self._open.set()
+    def start(self) -> None:
+        """Start all replicas, and take calls."""
+        self.is_open = True
         if not self._listed.is_set():
             self._told.clear()
         self.last_call = time.monotonic()
-        for replica in self._chosen(number):
+        for replica in self.replicas:
             replica.start()
 
-    async def stop(self, grace_s: float, number: int | None = None) -> None:
-        """End the replicas, or one, when their calls are done or the grace is over; a pool without any takes no calls."""
-        if number is None or all(one.unwanted for one in self.replicas if one.number != number):
-            self._open.clear()
-            for one in self._waiting:
-                if not one.found.done():
-                    one.found.set_exception(self._stopped())
-            self._waiting.clear()
-        await asyncio.gather(*(replica.stop(grace_s) for replica in self._chosen(number)))
+    async def stop(self, grace_s: float) -> None:
+        """Take no further calls, and end the replicas when theirs are done or the grace is over."""
+        self.is_open = False
+        for one in self._waiting:
+            if not one.found.done():
+                one.found.set_exception(self._stopped())
+        self._waiting.clear()
+        await asyncio.gather(*(replica.stop(grace_s) for replica in self.replicas))
 
     def _stopped(self) -> DockError:
         return DockError(Trouble.STOPPED, f"The pool {self.name} is stopped: start it again first.")
 
-    async def kill(self, number: int | None = None) -> None:
+    async def kill(self) -> None:
         """End the processes at once; they are started anew."""
-        await asyncio.gather(*(replica.kill() for replica in self._chosen(number)))
-
-    def _chosen(self, number: int | None) -> list[Replica]:
-        return self.replicas if number is None else [self.replicas[number]]
+        await asyncio.gather(*(replica.kill() for replica in self.replicas))
 
     def keeps(self, session: str) -> bool:
         """Whether something may be kept for a session here."""
@@ -133,9 +125,8 @@ class Pool:
             if self.config.warm:
                 raise self._stopped()
             self.start()
-        definition, hints = self.tools[tool], self.tools[tool].annotations
-        again = tool in self.config.idempotent or bool(hints and (hints.idempotent_hint or hints.read_only_hint))
-        sticky = session if About.of(definition).keeps or self.config.sticky else ""
+        again = tool in self.config.idempotent or is_harmless(self.tools[tool])
+        sticky = session if About.of(self.tools[tool]).keeps or self.config.sticky else ""
         tries = _TRIES
         while True:
             replica = await self._acquire(sticky)
@@ -200,7 +191,7 @@ class Pool:
             try:
                 only = self._of_session(one.session)
             except DockError as error:
-                lost[one.session] = error
+                lost[one.session] = error  # which all that wait for it are told
             if one.session in lost:
                 self._waiting.remove(one)
                 one.found.set_exception(lost[one.session])

@@ -79,11 +79,6 @@ class Replica:
         alive = self.connection is not None and self.connection.alive  # its end is seen here before the state says so
         return alive and self.state is State.READY and self.calls < self._config.at_once
 
-    @property
-    def unwanted(self) -> bool:
-        """Whether it is to take no calls until somebody starts it."""
-        return not self._again if self._ending is not None else self._task is None or self._task.done()
-
     def begin(self) -> None:
         """It has one more call."""
         self.calls += 1
@@ -154,7 +149,7 @@ class Replica:
         self._changed()
 
     async def _supervise(self) -> None:
-        losses = 0
+        pause = 0.0
         try:
             while not self._stop:
                 self.sound = False
@@ -162,7 +157,7 @@ class Replica:
                 self._become(State.STARTING)
                 reason = await self._life()
                 was_ready = self.state is State.READY and time.monotonic() - self._since > _SOUND_S
-                losses = 1 if self.sound or was_ready else losses + 1
+                pause = _FIRST_PAUSE_S if self.sound or was_ready or not pause else min(2 * pause, _LONGEST_PAUSE_S)
                 if self._stop:
                     break
                 self.reason = reason
@@ -170,7 +165,7 @@ class Replica:
                 self._become(State.WAITING)
                 self._wake.clear()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(losses - 1, 10))):
+                    async with asyncio.timeout(pause):
                         await self._wake.wait()
         finally:
             self._become(State.STOPPED)

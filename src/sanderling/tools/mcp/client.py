@@ -137,14 +137,14 @@ class Connection:
         return streamable_http_client(address.url, http_client=client, max_sse_event_size=address.reply_bytes)
 
     async def _listed(self, client: Client) -> tuple[types.Tool, ...]:
-        found, cursor = list[types.Tool](), None
+        found, cursor = dict[str, types.Tool](), None
         for _ in range(_PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += page.tools
+            found |= {tool.name: tool for tool in page.tools}  # some say one again, or do not come to an end
             cursor = page.next_cursor
             if not cursor:
                 break
-        return tuple(found)
+        return tuple(found.values())
 
     async def list_again(self) -> None:
         """Ask for its tools once more, which shows that it is alive. Raises ToolOutageError."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
+from sanderling.core.errors import UserError, need
 from sanderling.runs.work import all_of
 from sanderling.tools.contract import ToolOutageError
 
@@ -81,12 +81,10 @@ def secret(place: str) -> str:
 
 
 def connection_to(name: str, config: ServerConfig) -> "Connection":
-    """A connection that is not open yet. Raises UserError where `mcp` is not installed, or a secret not there."""
-    try:
-        from sanderling.tools.mcp.client import Address, Connection
-        from sanderling.tools.mcp.process import Child
-    except ModuleNotFoundError as error:
-        raise UserError(f"Tool servers need {error.name}: run pip install '.[serve]' in sanderling's own folder.") from error
+    """A connection that is not open yet. Raises UserError for a secret that is not there."""
+    from sanderling.tools.mcp.client import Address, Connection
+    from sanderling.tools.mcp.process import Child
+
     most = config.reply_mb << 20
     if config.url:
         server = Address(config.url, secret(config.token) if config.token else "", most)
@@ -117,9 +115,8 @@ async def opened_servers(configs: Mapping[str, ServerConfig], dock: str = "") ->
 
 
 def server_to(name: str, config: ServerConfig) -> "ToolServer":
-    """A server that is not open yet. Raises UserError as `connection_to`."""
-    connect = partial(connection_to, name, config)
-    first = connect()  # says what is missing
+    """A server that is not open yet. Raises UserError where `mcp` is not installed, or a secret not there."""
+    need("serve")
     from sanderling.tools.mcp.server import ToolServer
 
-    return ToolServer(first, connect)
+    return ToolServer(partial(connection_to, name, config))

@@ -14,7 +14,6 @@ import mcp_types as types
 from httpx2 import (
     AsyncBaseTransport,
     AsyncClient,
-    AsyncHTTPTransport,
     HTTPError,
     Limits,
     Request,
@@ -50,11 +49,9 @@ def is_here(url: str) -> bool:
 def http_client(url: str, token: str, most: int) -> AsyncClient:
     """A client for one server; ``most``: bytes of a reply. A call may take as long as the caller lets it."""
     headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    how = {"headers": headers, "timeout": Timeout(None, connect=_CONNECT_S)}
     many = Limits(max_connections=None, max_keepalive_connections=100)  # a long call holds up no other
-    if is_here(url):  # no proxy leads there
-        return AsyncClient(transport=_Told(AsyncHTTPTransport(limits=many), most), trust_env=False, **how)
-    client = AsyncClient(limits=many, **how)
+    no_proxy = is_here(url)
+    client = AsyncClient(headers=headers, timeout=Timeout(None, connect=_CONNECT_S), limits=many, trust_env=not no_proxy)
     client._transport = _Told(client._transport, most)
     client._mounts = {pattern: inner and _Told(inner, most) for pattern, inner in client._mounts.items()}
     return client

@@ -24,10 +24,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0  # after an attempt that failed, in
 class ToolServer:
     """``await open()``, ``tools``, ``await call(…)``, ``await close()``. Raises ToolOutageError."""
 
-    def __init__(self, first: Connection, connect: Callable[[], Connection]) -> None:
-        """``first``: a connection that is not open yet; ``connect`` makes the next ones."""
-        self.name, self.tools = first.name, tuple[types.Tool, ...]()
-        self._connect, self._connection = connect, first
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        """``connect`` makes a connection that is not open yet."""
+        self._connect, self._connection = connect, connect()
+        self.name, self.tools = self._connection.name, tuple[types.Tool, ...]()
         self._lock, self._pause_s, self._not_before, self._is_over = asyncio.Lock(), _FIRST_PAUSE_S, 0.0, False
 
     @property

@@ -20,7 +20,18 @@ from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError, ToolResult
 from sanderling.tools.mcp.client import CallRefusedError, Connection
 from sanderling.tools.mcp.server import ToolServer
-from sanderling.tools.mcp.wire import KEPT, LEAVE, SEARCHED, VISITED, WORLD, About, read_result, sent_context, sent_occasion
+from sanderling.tools.mcp.wire import (
+    KEPT,
+    LEAVE,
+    SEARCHED,
+    VISITED,
+    WORLD,
+    About,
+    is_harmless,
+    read_result,
+    sent_context,
+    sent_occasion,
+)
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchReply, VisitReply, World
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
@@ -65,8 +76,7 @@ class McpTool:
         about = (tool.description or tool.title or name)[:_LONGEST_DESCRIPTION]
         self.spec = ToolSpec(name=name, description=about, parameters=tool.input_schema)
         self._server, self._name = server, tool.name
-        hints = tool.annotations
-        self._harmless = bool(hints and (hints.idempotent_hint or hints.read_only_hint))
+        self._harmless = is_harmless(tool)
         self.away = server.is_away
         self.is_held: Callable[[object, str], bool] = lambda arguments, tool: False  # kept from the server: it is private
 

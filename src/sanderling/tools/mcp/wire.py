@@ -55,6 +55,12 @@ class About:
 _ABOUT = TypeAdapter(About)
 
 
+def is_harmless(tool: types.Tool) -> bool:
+    """Whether its server says that it may be called again."""
+    hints = tool.annotations
+    return bool(hints and (hints.idempotent_hint or hints.read_only_hint))
+
+
 def sendable(values: Mapping[str, Any]) -> dict[str, Any]:
     """JSON that every reader takes: halves of surrogate pairs become question marks. Raises ValueError for what is no JSON."""
     try:
