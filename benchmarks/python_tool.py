@@ -18,11 +18,9 @@ from pathlib import Path
 from sanderling.core.errors import UserError
 from sanderling.runs.progress import command_line, machine
 from sanderling.tools.contract import ToolContext
-from sanderling.tools.python.bubblewrap import bubblewrap
-from sanderling.tools.python.limits import SandboxLimits
 from sanderling.tools.python.monty import Monty
-from sanderling.tools.python.oci import oci, runtimes
-from sanderling.tools.python.sandbox import Sandbox
+from sanderling.tools.python.rungs import bubblewrap, oci, runtimes
+from sanderling.tools.python.sandbox import Sandbox, SandboxLimits
 from sanderling.tools.python.sessions import Sessions
 from sanderling.tools.python.tool import PythonTool
 

@@ -26,7 +26,7 @@ from sanderling.core.errors import UserError
 from sanderling.rl.config import RlRecipe
 from sanderling.rl.launch import Order, run_rl_command
 from sanderling.runs.run import records
-from sanderling.tools.python.bubblewrap import find_bwrap
+from sanderling.tools.python.rungs import find_bwrap
 from sanderling.train.metrics import read_metrics
 
 SERVED = ("rl.pipeline.placement=served", "sampler.served=m", "rollout.turn_tokens=256", "rollout.max_turns=5", "rl.steps=2")

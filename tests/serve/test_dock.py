@@ -38,7 +38,7 @@ from sanderling.serve.limits import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.mcp.config import ServerConfig, connection_to, server_to
 from sanderling.tools.mcp.tools import found_in
-from sanderling.tools.python.bubblewrap import find_bwrap
+from sanderling.tools.python.rungs import find_bwrap
 
 ROOT = Path(__file__).parent.parent.parent
 ODD = ROOT / "tests" / "odd_server.py"

@@ -6,7 +6,7 @@ process outside, ``{port}`` a port that listens on this machine, and ``{abstract
 
 from dataclasses import dataclass
 
-from sanderling.tools.python.limits import SandboxLimits
+from sanderling.tools.python.sandbox import SandboxLimits
 
 TIGHT = SandboxLimits(seconds=1.5, cpu_seconds=30, memory_mb=96, files_mb=8, processes=12, output_chars=2_000)
 WIDE = SandboxLimits(seconds=60, cpu_seconds=60, memory_mb=4_096, files_mb=512, processes=512, output_chars=50_000_000)
@@ -117,6 +117,9 @@ ATTEMPTS = {
     "take a descriptor of the supervisor": Attempt("call(438, os.pidfd_open(os.getppid()), 0, 0) >= 0", root=True),
     "compare oneself with a process": Attempt("call(312, os.getpid(), os.getpid(), 0, 0, 1) >= 0", "filter"),
     "signal a process outside": Attempt("os.kill({victim}, 0) is None"),
+    "take the supervisor's limits": Attempt(
+        "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0)) is not None", "filter"
+    ),
     "kill the supervisor": Attempt("os.kill(os.getppid(), 9); time.sleep(0.3)"),
     "stop the supervisor": Attempt("os.kill(os.getppid(), 19); time.sleep(0.3)"),
     "send the supervisor every signal": Attempt(
@@ -161,6 +164,10 @@ ATTEMPTS = {
         "for n in range(32): open(f'f{n}', 'wb').write(bytes(1 << 20))\nTrue", "wide"
     ),
     "a large file of shared memory": Attempt("open('/dev/shm/x', 'wb').write(bytes(64 << 20)) == 64 << 20", "wide"),
+    "files without end, which are empty": Attempt(
+        "for n in range(150_000): os.close(os.open(f'e{n}', os.O_CREAT))\nTrue", "limits",
+        limits=TIGHT.model_copy(update={"seconds": 20.0})
+    ),
     "a sparse file of a terabyte": Attempt("open('sparse', 'wb').truncate(1 << 40) == 1 << 40"),
     "dump core": Attempt("import resource; resource.setrlimit(resource.RLIMIT_CORE, (1 << 30, 1 << 30)) is None", root=True),
     "raise one's limits": Attempt("import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 40, 1 << 40)) is None", "limits"),

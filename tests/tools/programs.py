@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 
 from sanderling.core.errors import UserError
-from sanderling.tools.python.bubblewrap import bubblewrap
-from sanderling.tools.python.limits import Rung, SandboxLimits
+from sanderling.tools.python.opening import chosen
 from sanderling.tools.python.process import Runners
-from sanderling.tools.python.sandbox import Box, Still, chosen
+from sanderling.tools.python.rungs import bubblewrap
+from sanderling.tools.python.sandbox import Box, Rung, SandboxLimits, Still
 
 
 @cache

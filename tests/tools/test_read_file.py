@@ -19,10 +19,11 @@ from sanderling.core.record import FILES, Question
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.files import ReadFileTool, extracted
-from sanderling.tools.python.bubblewrap import bubblewrap
-from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.process import Runners, bare
+from sanderling.tools.python.process import Runners
+from sanderling.tools.python.rungs import bare, bubblewrap
+from sanderling.tools.python.sandbox import SandboxLimits
 from sanderling.tools.python.sessions import Sessions, files_of
+from sanderling.tools.python.tool import PythonTool
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import build_world
 from sanderling.world.sources.documents import files_below
@@ -110,7 +111,10 @@ async def test_a_document_that_takes_all_there_is_harms_nothing(make: type, tmp_
     (tmp_path / "good.txt").write_text("All is well.")
     limits = LIMITS.model_copy(update={"memory_mb": 128, "seconds": 2.0})
     async with reading(make(limits), tmp_path, limits) as tool:
+        programs = PythonTool(tool.tool, limits)
+        await programs({"code": "x = bytearray(60 << 20)"}, HERE)
         assert (await tool({"path": "bomb.docx"}, HERE)).status in (ToolStatus.NOT_TEXT, ToolStatus.TIMEOUT)
+        assert (await programs({"code": "len(x)"}, HERE)).text == str(60 << 20)
         assert "All is well" in (await tool({"path": "good.txt"}, HERE)).text
 
 
@@ -163,7 +167,8 @@ def test_questions_open_files_of_one_folder_and_no_others(tmp_path: Path) -> Non
         return files_of([Question(id="q", text="?", meta={FILES: [name]}), Question(id="r", text="?")], tmp_path / "set")
 
     assert found("more/birds.csv") == {"q": {"birds.csv": tmp_path / "set" / "more" / "birds.csv"}}
-    for other in ("../secret", str(tmp_path / "secret"), "gone.csv", "more", 3):
+    (tmp_path / "set" / "link").symlink_to(tmp_path / "secret")
+    for other in ("link", "../secret", str(tmp_path / "secret"), "gone.csv", "more", 3):
         with pytest.raises(UserError, match="put it there"):
             found(other)
 

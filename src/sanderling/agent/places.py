@@ -23,7 +23,7 @@ from sanderling.core.types import SystemClock, placed
 from sanderling.policy.load import is_endpoint, place_of
 from sanderling.tools.contract import OnOutage, Reader, Tool, tool_roles
 from sanderling.tools.mcp.config import ServerConfig, opened_servers
-from sanderling.tools.python.limits import Rung, SandboxLimits
+from sanderling.tools.python.sandbox import Rung, SandboxLimits
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Leaks, World
 from sanderling.world.disk.index import SearchMode

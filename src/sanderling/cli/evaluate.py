@@ -39,7 +39,7 @@ from sanderling.report.numbers import MISSING, percent
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.jsonl import write_trajectories
 from sanderling.runs.progress import command_line
-from sanderling.tools.python.limits import Rung
+from sanderling.tools.python.sandbox import Rung
 from sanderling.world.guard import GuardKind
 
 app = typer.Typer(no_args_is_help=True, help="Measure agents on public benchmarks, whose files you bring.")

@@ -12,10 +12,8 @@ from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.text import visible
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import BadArgumentsError, Span, ToolContext, ToolResult, optional_string
-from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.sandbox import SandboxError, Text
+from sanderling.tools.python.sandbox import SandboxError, SandboxLimits, Text
 from sanderling.tools.python.sessions import Sessions
-from sanderling.tools.python.tool import IN_TIME
 from sanderling.tools.world_tools import cited_text, visit_text
 from sanderling.world.addresses import asked_part, page_address
 from sanderling.world.contract import VisitReply
@@ -58,14 +56,12 @@ class ReadFileTool:
                 raise BadArgumentsError('read_file needs "path" as a string, such as {"path": "report.pdf"}.')
         except BadArgumentsError as problem:
             return ToolResult(text=str(problem), status=ToolStatus.BAD_ARGUMENTS)
-        seconds, began, path = self._limits.seconds, time.monotonic(), page_address(asked)
+        began, path = time.monotonic(), page_address(asked)
         name = path.removeprefix("file:").removeprefix("/scratch/").removeprefix("/tmp/").removeprefix("./")
-        if context.deadline_s is not None:
-            seconds = min(seconds, context.deadline_s * IN_TIME)
         try:
-            async with self.tool.held(context) as (held, box):
-                found = await box.read(name, seconds, held.texts.get(name))
-                held.remember(name, found)
+            async with self.tool.held(context, self._limits.seconds) as (held, box):
+                found = held.texts.get(name) or await box.read(name, held.seconds)
+                held.texts = {} if found.problem else {name: found}
         except SandboxError:
             found = Text(problem="damaged")
         result = self._problem(path, found, context) if found.problem else self._shown(name, asked_part(asked), goal, found)

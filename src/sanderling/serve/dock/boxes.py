@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sanderling.core.errors import UserError
 from sanderling.serve.dock.config import PoolConfig
-from sanderling.tools.python.bubblewrap import find_bwrap
+from sanderling.tools.python.rungs import find_bwrap
 
 _RUNNERS = ("docker", "podman")
 

@@ -10,19 +10,17 @@ import datetime
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sanderling.core.errors import UserError
-from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.sandbox import Box, Ran, SandboxError, Still, Text
-
-if TYPE_CHECKING:
-    pass
+from sanderling.tools.python.sandbox import Box, Ran, SandboxError, SandboxLimits, Still, Text
 
 ABOUT = (
     "It is a small part of Python: numbers, strings, collections, functions, dataclasses, and math, re, json, datetime, "
     "random, itertools, functools, decimal. There are no files, no packages such as numpy, no inheritance, no generators."
 )
+_MOST_SESSIONS = 10_000  # each has a process; by default there are as many as processors, and one more waits for another's end
+_ENDS = {"seconds": "TimeoutError: feed time limit", "memory": "MemoryError: memory limit"}
 
 
 class Monty:
@@ -36,13 +34,12 @@ class Monty:
             import pydantic_monty
         except ModuleNotFoundError as error:
             raise UserError("There is no pydantic-monty: pip install pydantic-monty.") from error
-        self._limits, self._package = limits, pydantic_monty
-        self._pool: pydantic_monty.Monty | None = None
+        self._limits, self._package, self._pool = limits, pydantic_monty, None
 
     async def open(self, still: Still | None) -> Box:
         if self._pool is None:
-            self._pool = pool = self._package.Monty(min_processes=1)
-            await asyncio.to_thread(pool.__enter__)
+            self._pool = self._package.Monty(min_processes=1, max_processes=_MOST_SESSIONS)
+            await asyncio.to_thread(self._pool.__enter__)
         policy: dict[str, Any] = {"sleep_system_max": self._limits.seconds}
         if still is not None:
             day = datetime.datetime.fromtimestamp(still.clock, datetime.UTC)
@@ -50,7 +47,9 @@ class Monty:
             policy = {"datetime": day, "sleep": "zero", "process_time": "zero", "random_start": seed}
         bounds: Any = {"max_feed_duration_secs": self._limits.seconds, "max_memory": self._limits.memory_mb * 2**20}
         how: Any = {"limits": bounds, "os_policy": policy}
-        return MontyBox(self._pool, how, self._limits, self._package)
+        box = MontyBox(self._pool, how, self._limits.output_chars, self._package)
+        await box.begin()
+        return box
 
     async def close(self) -> None:
         if self._pool is not None:
@@ -61,20 +60,28 @@ class Monty:
 class MontyBox:
     """A session of variables."""
 
-    def __init__(self, pool: Any, how: Any, limits: SandboxLimits, package: Any) -> None:
-        self._pool, self._how, self._limits, self._package = pool, how, limits, package
+    is_there = True  # its process is begun anew where it has ended
+
+    def __init__(self, pool: Any, how: Any, most: int, package: Any) -> None:
+        self._pool, self._how, self._most, self._package = pool, how, most, package
         self._session: Any = None
+
+    async def begin(self) -> Any:
+        """Start a process. Raises SandboxError."""
+        session = self._pool.checkout(**self._how)
+        try:
+            await asyncio.to_thread(session.__enter__)
+        except (self._package.MontyError, OSError) as error:
+            raise SandboxError(f"Monty does not start ({error}).") from error
+        self._session = session
+        return session
 
     async def run(self, code: str, seconds: float) -> Ran:
         """Run a program. After one that took too much, variables are gone."""
-        fresh = self._session is None
-        if fresh:
-            self._session = self._pool.checkout(**self._how)
-            await asyncio.to_thread(self._session.__enter__)
-        said = self._package.CollectString(max_bytes=16 * self._limits.output_chars)
-        process = self._session.worker_pid
-        running = asyncio.ensure_future(asyncio.to_thread(self._session.feed_run, code, print_callback=said))
-        status, value, error = "ok", "", ""
+        session = self._session or await self.begin()
+        said = self._package.CollectString(max_bytes=16 * self._most)
+        process, status, value, error = session.worker_pid, "ok", "", ""
+        running = asyncio.ensure_future(asyncio.to_thread(session.feed_run, code, print_callback=said))
         try:
             async with asyncio.timeout(seconds):
                 found = await asyncio.shield(running)
@@ -85,24 +92,21 @@ class MontyBox:
             await asyncio.gather(running, return_exceptions=True)
             status = "seconds"
             if isinstance(ended, asyncio.CancelledError):
-                await self._drop()
+                await self.close()
                 raise
-        except self._package.MontyCrashedError as crash:
-            status, error = "ended", str(crash)
+        except self._package.MontyCrashedError:
+            status = "ended"
         except self._package.MontyError as problem:
             error = str(problem)
             status = next((end for end, text in _ENDS.items() if error.startswith(text)), "failed")
         if status not in ("ok", "failed"):
             error = ""
-            await self._drop()
-        most = self._limits.output_chars
-        return Ran(status, _cut(said.output, most), _cut(value, most), _cut(error, most), (), fresh)
+            await self.close()
+        return Ran(status, self._cut(said.output), self._cut(value), self._cut(error))
 
-    async def _drop(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            with contextlib.suppress(Exception):  # its process may be gone
-                await asyncio.to_thread(session.__exit__, None, None, None)
+    def _cut(self, text: str) -> str:
+        half = self._most // 2
+        return text if len(text) <= self._most else f"{text[:half]}\n[...]\n{text[-half:]}"
 
     async def put(self, name: str, file: Path) -> None:
         raise SandboxError("there are no files.")
@@ -110,15 +114,11 @@ class MontyBox:
     async def get(self, name: str, most: int) -> bytes | None:
         return None
 
-    async def read(self, name: str, seconds: float, known: Text | None = None) -> Text:
+    async def read(self, name: str, seconds: float) -> Text:
         return Text(problem="not-found")
 
     async def close(self) -> None:
-        await self._drop()
-
-
-_ENDS = {"seconds": "TimeoutError: feed time limit", "memory": "MemoryError: memory limit"}
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"
+        session, self._session = self._session, None
+        if session is not None:
+            with contextlib.suppress(Exception):  # its process may be gone
+                await asyncio.to_thread(session.__exit__, None, None, None)

@@ -1,38 +1,31 @@
-"""The near side of a sandbox that `runner` works in: starts it, keeps some warm, speaks frames with it, watches its memory.
+"""The near side of a sandbox that `runner` works in: starts it, keeps some warm, speaks frames with it, watches what it uses.
 
-Nothing that comes back is more than data: frames are bounded, read as JSON, and checked.
+Nothing that comes back is more than data: frames are bounded, read as JSON, and checked. A runner ends when its pipe is closed,
+so that nothing outlives this process, however that ends.
 """
 
 import asyncio
-import base64
 import contextlib
 import json
 import os
-import platform
-import shutil
 import struct
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sanderling.tools.python import inside
-from sanderling.tools.python.cgroup import Cgroup
-from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.sandbox import Box, Ran, SandboxError, Still, Text
-from sanderling.tools.python.seccomp import filter_program, is_known
+from sanderling.tools.python.sandbox import Box, Ran, SandboxError, SandboxLimits, Still, Text
+from sanderling.tools.python.seccomp import filter_program
 
 DOCUMENT_BYTES = 16 * 2**20  # of a file that is read as text, and of its text
-_START_S, _GRACE_S = 10.0, 2.0
-_PIECE = 8 * 2**20  # of a file, in one frame
-_LOOK_S = 0.05  # between two looks at the memory in use
+_START_S, _GRACE_S = 60.0, 10.0  # where many begin at once
+_LOOK_S = 0.05  # between two looks at what is in use
+_PIECE, _MOST_FRAME = 8 * 2**20, 8 * 2**20  # of a file, in one frame; of a frame beside its bytes
+_TICK = os.sysconf("SC_CLK_TCK")
 _RAN, _TEXT = TypeAdapter(Ran), TypeAdapter(Text)
-
 
 Guards = frozenset[str]
 ALL: Guards = frozenset({"limits", "filter"})
@@ -44,131 +37,107 @@ class Launch:
 
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict[str, str])  # of the program that makes the sandbox
-    scratch: str = inside.SCRATCH
+    scratch: str = "."
     above: int = 1  # processes above the runner, from the one that is started
-    threads: int = 0  # that what makes the sandbox needs beside it
-    path: Sequence[str] = ()
-    reader: Sequence[str] = ()
+    path: Sequence[str] = ()  # where programs find packages
+    reader: str = ""  # where what reads documents finds its own
     end: Callable[[], None] = lambda: None  # after the process has ended
 
 
 class Runners:
     """A sandbox whose boxes are runners; as many as ``warm`` are started before they are asked for."""
 
+    files = True
+
     def __init__(
         self, name: str, about: str, limits: SandboxLimits, launch: Callable[[], Launch], *, warm: int = 1, guards: Guards = ALL
     ) -> None:
-        """``guards``: what is kept to inside; less than all is for tests, which show what each is for."""
-        self.name, self.about, self.files = name, about, True
+        """``guards``: what is kept to inside; less than all is for tests, which show what each is for. Raises UserError."""
+        self.name, self.about = name, about
         self._limits, self._launch, self._warm, self._guards = limits, launch, warm, guards
-        self._ready: deque[RunnerBox] = deque()
-        self._starting: asyncio.Task[None] | None = None
+        self._filter = filter_program(network=limits.network).hex() if "filter" in guards else ""
+        self._pool = deque[asyncio.Task[RunnerBox]]()
 
     async def open(self, still: Still | None) -> Box:
+        while len(self._pool) <= self._warm:
+            self._pool.append(asyncio.ensure_future(self._start()))
+        starting = self._pool.popleft()
+        waited = starting.done()
         try:
-            box = self._ready.popleft() if self._ready else await self._start()
-        finally:
-            if self._warm and (self._starting is None or self._starting.done()):
-                self._starting = asyncio.ensure_future(self._fill())
-        try:
+            box = await asyncio.shield(starting)  # asyncio loses a process whose start is cancelled
             await box.begin(still)
-        except BaseException:
-            await box.close()
+        except asyncio.CancelledError:
+            self._pool.append(starting)
+            raise
+        except SandboxError:
+            if waited:  # it may have ended in the pool
+                return await self.open(still)
             raise
         return box
 
-    async def _fill(self) -> None:
-        with contextlib.suppress(SandboxError):  # whoever needs one will hear it
-            while len(self._ready) < self._warm:
-                self._ready.append(await self._start())
-
     async def _start(self) -> "RunnerBox":
-        launch = self._launch()
+        try:
+            launch = self._launch()
+        except OSError as error:
+            raise SandboxError(f"{self.name} cannot be prepared ({error}).") from error
         try:
             # No file, variable or terminal of ours goes with it.
-            how = {"stdin": -1, "stdout": -1, "stderr": -1, "env": dict(launch.env), "start_new_session": True}
+            how: dict[str, Any] = {"stdin": -1, "stdout": -1, "stderr": -1, "env": dict(launch.env), "start_new_session": True}
             process = await asyncio.create_subprocess_exec(*launch.argv, limit=2**20, **how)
         except OSError as error:
             launch.end()
-            raise SandboxError(f"{launch.argv[0]} does not start ({error.strerror}).") from error
-        box = RunnerBox(process, launch, self._limits, self._guards)
-        try:
-            await box.hear()
-        except BaseException:
-            await box.close()
-            raise
+            raise SandboxError(f"{self.name} does not start ({error}).") from error
+        box = RunnerBox(process, launch, self._limits, "limits" in self._guards, self._filter)
+        await box.ask(None, seconds=_START_S)  # until it is there
         return box
 
     async def close(self) -> None:
-        if self._starting is not None:
-            await asyncio.gather(self._starting, return_exceptions=True)
-        while self._ready:
-            await self._ready.popleft().close()
-
-
-def bare(limits: SandboxLimits, *, guards: Guards = ALL) -> Runners:
-    """A process under limits and the filter of system calls alone, for reading documents where there is no sandbox."""
-
-    def launch() -> Launch:
-        folder = tempfile.mkdtemp(prefix="sanderling-")
-        argv = [str(inside.interpreter()), *inside.OPTIONS, str(inside.START), ""]
-        env, path = {**inside.ENVIRONMENT, "HOME": folder}, list(map(str, inside.packages()))
-        end = partial(shutil.rmtree, folder, ignore_errors=True)
-        return Launch(argv, env, folder, above=0, path=path, reader=[str(inside.OWN.parent)], end=end)
-
-    return Runners("bare", "", limits, launch, warm=0, guards=guards)
+        while self._pool:
+            with contextlib.suppress(SandboxError):
+                await (await self._pool.popleft()).close()
 
 
 class RunnerBox:
     """One runner, and the session that it serves."""
 
-    def __init__(self, process: asyncio.subprocess.Process, launch: Launch, limits: SandboxLimits, guards: Guards) -> None:
-        self._process, self._launch, self._limits, self._guards = process, launch, limits, guards
-        self._cgroup: Cgroup | None = None
-        self._over = False  # whether it was killed for its memory
+    def __init__(
+        self, process: asyncio.subprocess.Process, launch: Launch, limits: SandboxLimits, limited: bool, filter: str
+    ) -> None:
+        self._process, self._launch, self._limits, self._limited, self._filter = process, launch, limits, limited, filter
+        self._closing: asyncio.Task[None] | None = None
 
-    async def hear(self) -> None:
-        """Wait for it to be there, and count what it uses from now on. Raises SandboxError."""
-        await self._ask(None, seconds=_START_S)
-        if "limits" in self._guards:
-            self._cgroup = Cgroup.made(
-                self._limits.memory_mb + self._limits.files_mb, self._limits.processes + self._launch.threads
-            )
-            if self._cgroup is not None:
-                self._cgroup.take(pid for pid, _ in tree(self._process.pid))
+    @property
+    def is_there(self) -> bool:
+        return self._process.returncode is None
 
     async def begin(self, still: Still | None) -> None:
         """Tell it its limits. Raises SandboxError."""
         limits, mb = self._limits, 2**20
-        if "filter" in self._guards and not is_known():
-            raise SandboxError(f"there is no filter of system calls for {platform.machine()}.")
         bounds = {
             "RLIMIT_AS": 4 * limits.memory_mb * mb,  # much is reserved and never used
             "RLIMIT_DATA": limits.memory_mb * mb,
             "RLIMIT_FSIZE": limits.files_mb * mb,
-            "RLIMIT_CPU": int(10 * limits.cpu_seconds) + 1,  # of a process's whole life
             "RLIMIT_NPROC": limits.processes,
             "RLIMIT_NOFILE": 256,
-            "RLIMIT_CORE": 0,
-            "RLIMIT_MEMLOCK": 0,
-            "RLIMIT_MSGQUEUE": 0,
+            **dict.fromkeys(("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE"), 0),
         }
-        filter = base64.b64encode(filter_program(network=limits.network)).decode() if "filter" in self._guards else ""
         setup = {
-            "limits": bounds if "limits" in self._guards else {}, "filter": filter,
+            "limits": bounds if self._limited else {}, "filter": self._filter,
             "clock": None if still is None else still.clock, "seed": 0 if still is None else still.seed,
-            "scratch": self._launch.scratch, "path": list(self._launch.path), "reader": list(self._launch.reader),
-            "output": limits.output_chars, "document": DOCUMENT_BYTES, "cpu": limits.cpu_seconds,
+            "scratch": self._launch.scratch, "path": list(self._launch.path), "reader": self._launch.reader,
+            "output": limits.output_chars, "document": DOCUMENT_BYTES,
         }  # fmt: skip
-        await self._ask(setup, seconds=_START_S)
+        await self.ask(setup, seconds=_START_S)
 
     async def run(self, code: str, seconds: float) -> Ran:
-        asked = {"op": "run", "code": code, "seconds": seconds}
-        said, _ = await self._ask(asked, seconds=seconds + _GRACE_S)
-        ran = self._checked(_RAN, said)
-        over = self._over or (ran.status == "SIGKILL" and self._cgroup is not None and self._cgroup.has_killed())
-        self._over = False
-        return Ran("memory", ran.output, files=ran.files, fresh=ran.fresh) if over else ran
+        over: list[str] = []
+        watch = asyncio.ensure_future(self._watch(over))
+        try:
+            said, _ = await self.ask({"op": "run", "code": code, "seconds": seconds}, seconds=seconds + _GRACE_S)
+        finally:
+            watch.cancel()
+        ran = await self._checked(_RAN, said)
+        return Ran(over[0], ran.output, files=ran.files) if over else ran
 
     async def put(self, name: str, file: Path) -> None:
         if await asyncio.to_thread(lambda: file.stat().st_size) > self._limits.files_mb * 2**20:
@@ -176,46 +145,41 @@ class RunnerBox:
         with file.open("rb") as opened:
             more = False
             while (data := await asyncio.to_thread(opened.read, _PIECE)) or not more:
-                said, _ = await self._ask({"op": "put", "name": name, "more": more}, data, seconds=_START_S)
+                said, _ = await self.ask({"op": "put", "name": name, "more": more}, data, seconds=_START_S)
                 if "problem" in said:
                     raise SandboxError(f"{file} cannot be laid into the sandbox ({said['problem']}).")
                 more = True
 
     async def get(self, name: str, most: int) -> bytes | None:
-        said, data = await self._ask({"op": "get", "name": name, "most": most}, seconds=_START_S, most=most)
+        said, data = await self.ask({"op": "get", "name": name, "most": most}, seconds=_START_S, most=most)
         return None if "problem" in said else data
 
-    async def read(self, name: str, seconds: float, known: Text | None = None) -> Text:
-        stamp = list(known.stamp) if known is not None else None
-        asked = {"op": "read", "name": name, "seconds": seconds, "stamp": stamp}
-        said, data = await self._ask(asked, seconds=seconds + _GRACE_S, most=8 * DOCUMENT_BYTES)
-        if known is not None and said.get("same") is True:
-            return known
-        return self._checked(_TEXT, {**said, "text": data.decode("utf-8", "replace")})
+    async def read(self, name: str, seconds: float) -> Text:
+        asked = {"op": "read", "name": name, "seconds": seconds}
+        said, data = await self.ask(asked, seconds=seconds + _GRACE_S, most=8 * DOCUMENT_BYTES)
+        return await self._checked(_TEXT, {**said, "text": data.decode("utf-8", "replace")})
 
-    def _checked(self, kind: TypeAdapter[Any], said: dict[str, Any]) -> Any:
+    async def _checked(self, kind: TypeAdapter[Any], said: dict[str, Any]) -> Any:
         try:
             return kind.validate_python({name: value for name, value in said.items() if name != "bytes"})
         except ValidationError as error:
-            self._process.kill()
+            await self.close()
             raise SandboxError("the sandbox answered nonsense.") from error
 
-    async def _ask(
+    async def ask(
         self, said: dict[str, Any] | None, data: bytes = b"", *, seconds: float, most: int = 0
     ) -> tuple[dict[str, Any], bytes]:
-        """One frame there (or none) and one back, within a time; what fails is killed. Raises SandboxError."""
-        watch = asyncio.ensure_future(self._watch())
+        """One frame there (or none) and one back, within a time; what fails is closed. Raises SandboxError."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(said, data, most)
         except (TimeoutError, EOFError, OSError, ValueError, RecursionError) as error:
             why = await self._complaint()
+            await self.close()
             raise SandboxError(why or f"the sandbox has gone ({type(error).__name__}).") from error
-        except asyncio.CancelledError:
-            self._process.kill()
+        except BaseException:
+            await self.close()
             raise
-        finally:
-            watch.cancel()
 
     async def _exchange(self, said: dict[str, Any] | None, data: bytes, most: int) -> tuple[dict[str, Any], bytes]:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -225,7 +189,7 @@ class RunnerBox:
             stdin.write(struct.pack(">I", len(text)) + text + data)
             await stdin.drain()
         size = struct.unpack(">I", await stdout.readexactly(4))[0]
-        if size > 100 * self._limits.output_chars + 2**20:
+        if size > 100 * self._limits.output_chars + _MOST_FRAME:
             raise ValueError("a frame beyond all limits")
         answer = json.loads(await stdout.readexactly(size))
         if not isinstance(answer, dict) or not isinstance(answer.get("bytes"), int) or not 0 <= answer["bytes"] <= most:
@@ -233,9 +197,8 @@ class RunnerBox:
         return answer, await stdout.readexactly(answer["bytes"])
 
     async def _complaint(self) -> str:
-        """Kill it, and give the last line of what its maker said."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """The last line of what its maker said, which has ended or is ended now."""
+        self._kill()
         said = b""
         if self._process.stderr is not None:
             with contextlib.suppress(TimeoutError):
@@ -244,28 +207,39 @@ class RunnerBox:
         lines = said.decode("utf-8", "replace").strip().splitlines()
         return f"{lines[-1][:300].rstrip('.')}." if lines else ""
 
-    async def _watch(self) -> None:
-        """Kill what the runner started when all of it together holds too much; a control group does it where there is one."""
-        while "limits" in self._guards and self._cgroup is None:
+    async def _watch(self, over: list[str]) -> None:
+        """Kill what the runner started when all of it together uses too much; ``over`` is told of what."""
+        most, before = self._limits.memory_mb * 2**20, None
+        while self._limited:
+            memory, cpu, found = await asyncio.to_thread(used, self._process.pid, most)
+            before = cpu if before is None else before
+            if memory > most or cpu - before > self._limits.cpu_seconds:
+                over.append("memory" if memory > most else "cpu")
+                _kill([pid for pid, depth in found if depth > self._launch.above])
             await asyncio.sleep(_LOOK_S)
+
+    def _kill(self) -> None:
+        """Kill the runner and all below it; what made the sandbox ends then, after all of them."""
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            self._process.stdin.transport.abort()
+        if self.is_there:
             found = list(tree(self._process.pid))
-            if sum(resident(pid) for pid, _ in found) > self._limits.memory_mb * 2**20:
-                self._over = True
-                below = [pid for pid, depth in found if depth > self._launch.above]
-                for pid in below or [self._process.pid]:
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, 9)
+            _kill([pid for pid, depth in found if depth >= self._launch.above] or [self._process.pid])
 
     async def close(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        for pid, _ in list(tree(self._process.pid)) if self._process.returncode is None else ():
-            with contextlib.suppress(OSError):
-                os.kill(pid, 9)
-        await self._process.wait()
+        """Kill it and drop its files, also where whoever waits for that is cancelled."""
+        self._kill()
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            async with asyncio.timeout(_GRACE_S):
+                await self._process.wait()
+        except TimeoutError:
+            _kill([pid for pid, _ in tree(self._process.pid)])
         await asyncio.to_thread(self._launch.end)
-        if self._cgroup is not None:
-            await self._cgroup.drop()
 
 
 def tree(pid: int, depth: int = 0) -> Iterator[tuple[int, int]]:
@@ -277,9 +251,35 @@ def tree(pid: int, depth: int = 0) -> Iterator[tuple[int, int]]:
                 yield from tree(int(child), depth + 1)
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that a process holds beside files that are mapped."""
+def used(pid: int, most: int) -> tuple[int, float, list[tuple[int, int]]]:
+    """Bytes of memory and seconds of processor time of a process and all below it, and these.
+
+    Files that are mapped do not count; what processes share counts once where it matters, since only more than ``most`` is
+    looked at closely.
+    """
+    found = list(tree(pid))
+    memory = [_held(one, "status", ("RssAnon:", "RssShmem:")) for one, _ in found]
+    if sum(memory) > most:
+        shared = "Pss_Anon:", "Pss_Shmem:"
+        memory = [_held(one, "smaps_rollup", shared, rough) for (one, _), rough in zip(found, memory, strict=True)]
+    return sum(memory), sum(_cpu(one) for one, _ in found), found
+
+
+def _held(pid: int, file: str, names: tuple[str, ...], otherwise: int = 0) -> int:
     with contextlib.suppress(OSError, ValueError):
-        lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-        return sum(int(words[1]) * 1024 for words in lines if words and words[0] in ("RssAnon:", "RssShmem:"))
-    return 0
+        lines = (line.split() for line in Path(f"/proc/{pid}/{file}").read_text().splitlines())
+        return sum(int(words[1]) * 1024 for words in lines if words and words[0] in names)
+    return otherwise
+
+
+def _cpu(pid: int) -> float:
+    """Of a process, and of those below it that have ended."""
+    with contextlib.suppress(OSError, ValueError):
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15])) / _TICK
+    return 0.0
+
+
+def _kill(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, 9)

@@ -1,30 +1,40 @@
 """The program inside a sandbox: a supervisor that starts, feeds, watches, freezes and kills the process that runs code.
 
-It needs the standard library alone, and speaks frames over its standard input and output. Code runs in a worker of its own,
-which keeps its variables from call to call; between calls all processes but this one stand still. The worker has neither the
-frames' pipes nor any other file of the supervisor, and what it says of itself is data. As the first process of its namespace,
-the supervisor cannot be killed from within.
+It needs the standard library alone, and speaks frames over its standard input and output; once the other side has closed them,
+it ends with all that it started. Code runs in a worker of its own, which keeps its variables from call to call; between calls
+all processes but this one stand still. The worker has neither the frames' pipes nor any other file of the supervisor, and what
+it says of itself is data. As the first process of its namespace, the supervisor cannot be killed from within.
 """
 
-import contextlib
 import ctypes
-import io
-import json
 import os
+import sys
+
+if __name__ == "__main__":  # without a path to anything but the standard library; more is loaded once it is who it shall be
+    if len(sys.argv) > 1:
+        if sys.argv[1]:
+            os.setgroups([])
+            os.setgid(int(sys.argv[1]))
+            os.setuid(int(sys.argv[1]))
+        kept = ctypes.CDLL(None).personality(0xFFFFFFFF) | 0x0040000  # ADDR_NO_RANDOMIZE: what is printed of addresses is equal
+        if ctypes.CDLL(None).personality(kept) != -1:
+            os.execv(sys.executable, sys.orig_argv[:-1])
+    sys.path.insert(0, __file__.removesuffix("/sanderling/tools/python/runner.py"))
+
+import contextlib
+import io
 import select
 import signal
 import stat
-import struct
-import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from sanderling.tools.python.worker import confine, read_frame, still, work, write_frame
+from sanderling.tools.python.worker import confine, read_frame, still, taken, work, write_frame
 
-_MOST_LISTED = 200  # files of one call
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_MOST_LISTED, _MOST_FILES = 200, 100_000  # files of one call, and of all: in memory each takes some, be it empty
+_PR_SET_DUMPABLE = 4
 
 
 class Output:
@@ -48,14 +58,14 @@ class Output:
 class Supervisor:
     """Holds the worker of a session."""
 
-    def __init__(self, setup: dict[str, Any]) -> None:
-        self._setup, self._worker, self._fds = setup, 0, (-1, -1, -1)
+    def __init__(self, setup: dict[str, Any], told: int) -> None:
+        self._setup, self._told, self._worker, self._fds = setup, told, 0, (0, 0, 0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # which the first process of a namespace never hears from within
         self._alone = os.getpid() == 1  # the first process of a namespace: all others are the program's
         os.umask(0o022)
         os.chdir(setup["scratch"])
         self._seen: dict[str, tuple[int, int]] = {}
-        self._asked = 0
+        self._asked, self._before = 0, _inodes()
 
     def answer(self, asked: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         """What a frame asks for."""
@@ -67,7 +77,7 @@ class Supervisor:
             case "get":
                 return self._get(asked["name"], asked["most"])
             case "read":
-                return self._read(asked["name"], asked["seconds"], asked.get("stamp"))
+                return self._read(asked["name"], asked["seconds"])
             case other:
                 return {"problem": f"unknown op {other}"}, b""
 
@@ -120,13 +130,18 @@ class Supervisor:
     def _end(self) -> None:
         """Kill every process but this one."""
         self._signal(signal.SIGKILL)
-        if self._worker:
-            for fd in self._fds:
-                os.close(fd)
-        self._worker = 0
+        for fd in filter(None, self._fds):
+            os.close(fd)
+        self._worker, self._fds = 0, (0, 0, 0)
         with contextlib.suppress(ChildProcessError):  # all are buried
             while True:
                 os.waitpid(-1, 0)
+
+    def _is_alive(self) -> bool:
+        """Whether there is a worker, which may have been killed from outside between two calls."""
+        with contextlib.suppress(ChildProcessError):
+            return bool(self._worker) and os.waitpid(self._worker, os.WNOHANG)[0] == 0
+        return False
 
     def _reap(self) -> None:
         """Bury orphans, which would count as processes."""
@@ -136,8 +151,8 @@ class Supervisor:
 
     def _run(self, code: str, seconds: float) -> dict[str, Any]:
         """Run code in the worker, which is begun where there is none."""
-        fresh = not self._worker
-        if fresh:
+        if not self._is_alive():
+            self._end()
             self._begin()
         output, said = Output(self._setup["output"]), dict[str, Any]()
         self._signal(signal.SIGCONT)
@@ -150,32 +165,36 @@ class Supervisor:
             status = "failed" if "error" in said else "ok"
         else:
             self._end()
-        return {"status": status, "fresh": fresh, "output": output.text(), "files": self._written(), **said}
+        return {"status": status, "output": output.text(), "files": self._written(), **said}
 
     def _watch(
         self, seconds: float, output: Output, command: dict[str, Any], data: bytes = b"", *, most: int = 0
     ) -> tuple[str, dict[str, Any], bytes]:
         """Tell the process a command and wait for its reply, of ``most`` bytes beside a few words.
 
-        Gives ``ok`` with that, ``seconds``, ``cpu``, or how the process ended.
+        Gives ``ok`` with that, ``seconds``, ``files``, or how the process ended.
         """
         tell, heard, written = self._fds
-        began, used, reply = time.monotonic(), _cpu(self._worker), bytearray()
+        began, files, reply = time.monotonic(), max(_inodes(), self._before + _MOST_FILES), bytearray()
+        files = files if self._setup["limits"] else sys.maxsize
         poll = select.poll()
-        poll.register(heard, select.POLLIN)
-        poll.register(written, select.POLLIN)
+        for fd in (heard, written, self._told):
+            poll.register(fd, select.POLLIN)
         self._asked += 1
         with contextlib.suppress(BrokenPipeError):  # it has ended, as will be seen
             write_frame(tell, {**command, "number": self._asked}, data)
         while True:
             ready = dict(poll.poll(20))
+            if self._told in ready:  # nobody asks before there is an answer: the other side has closed
+                self._end()
+                os._exit(0)
             if written in ready and not self._drain(output):
                 poll.unregister(written)
             if heard in ready:
                 part = os.read(heard, 2**16)
                 reply += part
                 try:
-                    while (found := _taken(reply, 16 * self._setup["output"] + 2**16, most)) is not None:
+                    while (found := taken(reply, 16 * self._setup["output"] + 2**16, most)) is not None:
                         if found[0].get("number") == self._asked:  # and is not left from an earlier call
                             return "ok", *found
                 except (ValueError, RecursionError, TypeError, KeyError):
@@ -184,8 +203,8 @@ class Supervisor:
                     return self._how_it_ended(), {}, b""
             if time.monotonic() - began > seconds:
                 return "seconds", {}, b""
-            if _cpu(self._worker) - used > self._setup["cpu"]:
-                return "cpu", {}, b""
+            if _inodes() > files:
+                return "files", {}, b""
             self._reap()
 
     def _how_it_ended(self) -> str:
@@ -194,6 +213,7 @@ class Supervisor:
         while time.monotonic() < deadline:
             child, status = os.waitpid(self._worker, os.WNOHANG)
             if child:
+                self._worker = 0
                 return signal.Signals(-code).name if (code := os.waitstatus_to_exitcode(status)) < 0 else f"exit {code}"
             time.sleep(0.005)
         return "ended"
@@ -211,14 +231,9 @@ class Supervisor:
         return True
 
     def _written(self) -> list[tuple[str, int]]:
-        """Regular files that are new or changed, by name; names that begin with a full stop are left out."""
-        found, before = dict[str, tuple[int, int]](), self._seen
-        for name, entry in _walk(".", [_MOST_LISTED * 50]):
-            found[name] = (entry.st_size, entry.st_mtime_ns)
-            if len(found) == _MOST_LISTED:
-                break
-        self._seen = found
-        return sorted((name, facts[0]) for name, facts in found.items() if before.get(name) != facts)
+        """Files that are new or changed."""
+        before, self._seen = self._seen, _files()
+        return sorted((name, facts[0]) for name, facts in self._seen.items() if before.get(name) != facts)
 
     def _put(self, name: str, data: bytes, more: bool) -> dict[str, Any]:
         """Keep a file, or ``more`` of one; no program has run yet."""
@@ -232,39 +247,33 @@ class Supervisor:
         return {}
 
     def _get(self, name: str, most: int) -> tuple[dict[str, Any], bytes]:
-        """The bytes of a regular file in the scratch directory."""
-        file = _opened(name)
-        if isinstance(file, str):
-            return {"problem": file}, b""
-        with open(file, "rb") as opened:  # noqa: PTH123
-            size = os.fstat(file).st_size
-            return ({"problem": "too-large"}, b"") if size > most else ({}, opened.read(most))
+        """The bytes of a file, of which nothing runs now."""
+        try:
+            with open(_opened(name), "rb") as file:
+                data = file.read(most + 1)
+        except (OSError, ValueError):
+            return {"problem": "not-found"}, b""
+        return ({"problem": "too-large"}, b"") if len(data) > most else ({}, data)
 
-    def _read(self, name: str, seconds: float, stamp: list[int] | None) -> tuple[dict[str, Any], bytes]:
-        """The text of a document, which a process of its own reads, unless it is as it was (``stamp``)."""
-        file = _opened(name)
-        if isinstance(file, str):
-            return {"problem": file}, b""
-        facts = os.fstat(file)
-        now = [facts.st_size, facts.st_mtime_ns]
-        if now == stamp:
-            os.close(file)
-            return {"stamp": now, "same": True}, b""
-        with open(file, "rb") as opened:  # noqa: PTH123
-            data = opened.read(self._setup["document"] + 1)
+    def _read(self, name: str, seconds: float) -> tuple[dict[str, Any], bytes]:
+        """The text of a document, which a process of its own reads."""
+        most = self._setup["document"]
+        said, data = self._get(name, most)
+        if "problem" in said:
+            return said, b""
 
         def read(commands: int, replies: int) -> None:
             given = read_frame(commands)
-            sys.path[:0] = self._setup["reader"]
+            sys.path.insert(0, self._setup["reader"])
             from sanderling.tools.files import extracted
 
-            said, text = extracted(name, given[1] if given else b"", self._setup["document"])
+            said, text = extracted(name, given[1] if given else b"", most)
             write_frame(replies, {**said, "number": given[0]["number"] if given else 0}, text.encode("utf-8", "replace"))
 
         worker, fds = self._worker, self._fds
         self._worker, self._fds = self._fork(read)
-        status, reply, text = self._watch(seconds, Output(0), {}, data, most=8 * self._setup["document"])
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):  # it has ended, and was buried
+        status, reply, text = self._watch(seconds, Output(0), {}, data, most=8 * most)
+        if self._worker:
             os.kill(self._worker, signal.SIGKILL)
             os.waitpid(self._worker, 0)
         for fd in self._fds:
@@ -272,101 +281,59 @@ class Supervisor:
         self._worker, self._fds = worker, fds
         if status != "ok":
             return {"problem": status}, b""
-        return {"stamp": now, **{key: str(reply[key])[:1_000] for key in ("title", "problem") if key in reply}}, text
+        return {key: str(reply[key])[:1_000] for key in ("title", "problem") if key in reply}, text
 
     def close(self) -> None:
         self._end()
 
 
-def _taken(reply: bytearray, most: int, most_bytes: int) -> tuple[dict[str, Any], bytes] | None:
-    """Take the first frame out of what a process has written, once it is whole. Raises an error for what will be none."""
-    size = struct.unpack(">I", reply[:4])[0] if len(reply) >= 4 else 0
-    if size > most:
-        raise ValueError("more than a few words")
-    if len(reply) < 4 or len(reply) < 4 + size:
-        return None
-    said = json.loads(reply[4 : 4 + size])
-    if not isinstance(said, dict) or not 0 <= said["bytes"] <= most_bytes:
-        raise ValueError("no frame")
-    end = 4 + size + said["bytes"]
-    if len(reply) < end:
-        return None
-    data = bytes(reply[4 + size : end])
-    del reply[:end]
-    return said, data
+def _inodes() -> int:
+    """How many files the scratch directory's file system holds; what files are called beside counts, too."""
+    found = os.statvfs(".")
+    return found.f_files - found.f_ffree
 
 
-def _cpu(process: int) -> float:
-    """Seconds of processor time that a process has used."""
-    try:
-        return time.clock_gettime((~process << 3) | 2)  # the kernel's number for the clock of a process
-    except OSError:
-        return 0.0
+def _files() -> dict[str, tuple[int, int]]:
+    """Size and time of regular files, no deeper than any person goes; no link is followed, and no hidden name is shown."""
+    found = dict[str, tuple[int, int]]()
+    for folder, folders, names in os.walk("."):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and folder.count("/") < 8)
+        for path in (os.path.join(folder, name)[2:] for name in sorted(names) if not name.startswith(".")):  # noqa: PTH118
+            with contextlib.suppress(OSError):
+                facts = os.lstat(path)
+                if stat.S_ISREG(facts.st_mode) and len(found) < _MOST_LISTED:
+                    found[path.encode("utf-8", "replace").decode()] = facts.st_size, facts.st_mtime_ns
+    return found
 
 
-def _walk(folder: str, left: list[int], depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
-    """Regular files below a folder, in the order of names and no deeper than any person goes; no link is followed."""
-    if depth > 8:
-        return
-    entries = []
-    try:
-        with os.scandir(folder) as found:
-            for entry in found:
-                left[0] -= 1
-                if left[0] < 0:
-                    break
-                entries.append(entry)
-    except OSError:
-        return
-    for entry in sorted(entries, key=lambda one: os.fsencode(one.name)):
-        name = entry.name if folder == "." else f"{folder}/{entry.name}"
-        try:
-            facts = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        if entry.name.startswith("."):
-            continue
-        if stat.S_ISREG(facts.st_mode):
-            yield name.encode("utf-8", "replace").decode(), facts
-        elif stat.S_ISDIR(facts.st_mode):
-            yield from _walk(name, left, depth + 1)
-
-
-def _opened(name: str) -> int | str:
-    """A regular file below the scratch directory, each part of whose path is what it says; or why not."""
+def _opened(name: str) -> int:
+    """A regular file below the scratch directory, on whose path there is no link. Raises an error where there is none."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts:
-        return "not-found"
-    folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for part in parts[:-1]:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        file = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-    except OSError:
-        return "not-found"
-    finally:
-        os.close(folder)
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    return "not-found"
+    if ".." in parts or any(os.path.islink("/".join(parts[:end])) for end in range(1, len(parts))):  # noqa: PTH114
+        raise OSError
+    file = os.open("/".join(parts), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError
+    return file
 
 
 def main() -> None:
     """Serve frames until the other side closes."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # nobody looks into this process, or writes into it
+    del sys.path[0]
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # nobody looks into this process, or writes into it
     told, tell = os.dup(0), os.dup(1)
     write_frame(tell, {"here": True})
     first = read_frame(told)
     if first is None:
         return
     sys.path += first[0]["path"]
-    supervisor = Supervisor(first[0])
+    supervisor = Supervisor(first[0], told)
     write_frame(tell, {"ready": True})
     while (frame := read_frame(told)) is not None:
         write_frame(tell, *supervisor.answer(*frame))
     supervisor.close()
+
+
+if __name__ == "__main__":
+    main()

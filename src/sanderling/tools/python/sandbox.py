@@ -1,17 +1,47 @@
-"""What a sandbox is, and the ladder from which one is chosen.
+"""What a sandbox is: its settings, and what it does for a session.
 
-sandbox = await chosen(Rung.AUTO, SandboxLimits(), notice=print)
+sandbox = await chosen(Rung.AUTO, SandboxLimits(), notice=print)   # of `opening`
 box = await sandbox.open(None)        # one session's: its files and variables last until it is closed
 done = await box.run("2 ** 100", 10)  # done.value == "1267650600228229401496703205376"
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from sanderling.core.errors import UserError
-from sanderling.tools.python.limits import Rung, SandboxLimits
+from pydantic import Field
+
+from sanderling.core.config import Frozen
+
+
+class Rung(StrEnum):
+    """What runs programs, if anything does."""
+
+    OFF = "off"
+    AUTO = "auto"  # the first of those below that works here; an OCI runtime only where it is named
+    BUBBLEWRAP = "bubblewrap"
+    MONTY = "monty"
+    OCI = "oci"
+
+
+class SandboxLimits(Frozen):
+    """What one session's programs may use."""
+
+    seconds: float = Field(default=30.0, gt=0)
+    """Of one call; after it the program is killed with all that it started."""
+    cpu_seconds: float = Field(default=30.0, gt=0)
+    """Of processor time: of one call, all its processes together."""
+    memory_mb: int = Field(default=1_024, ge=64)
+    """Of all processes together, files not counted."""
+    files_mb: int = Field(default=256, ge=1)
+    """Of all files together; they lie in memory."""
+    processes: int = Field(default=64, ge=4)
+    """Processes and threads at the same time."""
+    output_chars: int = Field(default=10_000, ge=200)
+    """Of what a call prints, its middle left out, and as many of a value or an error."""
+    network: bool = False
+    """Whether programs reach the network, and what listens on this machine."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +56,11 @@ class Still:
 class Ran:
     """What became of one call."""
 
-    status: str  # ok, failed, seconds, cpu, memory, lost, or how the process ended by itself
+    status: str  # ok, failed, seconds, cpu, memory, files, lost, or how the process ended by itself
     output: str = ""
     value: str = ""  # of the last expression
     error: str = ""  # the traceback
     files: tuple[tuple[str, int], ...] = ()  # written or changed: name and bytes
-    fresh: bool = False  # whether no variables were there
 
 
 @dataclass(frozen=True)
@@ -41,7 +70,6 @@ class Text:
     text: str = ""
     title: str = ""
     problem: str = ""  # not-found, or one of `world.sources.base.Reason`, or how its reader ended
-    stamp: tuple[int, ...] = ()  # changes with the file
 
 
 class SandboxError(Exception):
@@ -50,6 +78,11 @@ class SandboxError(Exception):
 
 class Box(Protocol):
     """A session's sandbox. Calls come one after another."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether nothing has ended it since the last call."""
+        ...
 
     async def run(self, code: str, seconds: float) -> Ran:
         """Run a program. Raises SandboxError when the sandbox has gone."""
@@ -63,8 +96,8 @@ class Box(Protocol):
         """A file's bytes; None: there is no such file, or it is larger."""
         ...
 
-    async def read(self, name: str, seconds: float, known: Text | None = None) -> Text:
-        """A file's text, read by a process of its own; ``known``: what an earlier call gave."""
+    async def read(self, name: str, seconds: float) -> Text:
+        """A file's text, read by a process of its own."""
         ...
 
     async def close(self) -> None:
@@ -86,48 +119,3 @@ class Sandbox(Protocol):
     async def close(self) -> None:
         """Drop what was kept warm; boxes are closed by those who opened them."""
         ...
-
-
-async def chosen(rung: Rung, limits: SandboxLimits, notice: Callable[[str], None] = lambda line: None) -> Sandbox:
-    """The sandbox of a rung that works here. Raises UserError with what to install."""
-    if rung is Rung.OCI:
-        from sanderling.tools.python.oci import oci, runtimes
-
-        return await _first([oci(limits, runtime) for runtime in runtimes()])
-    if rung is Rung.MONTY:
-        from sanderling.tools.python.monty import Monty
-
-        return Monty(limits)
-    from sanderling.tools.python.bubblewrap import bubblewrap
-
-    try:
-        return await _first([bubblewrap(limits)])
-    except UserError as error:
-        if rung is Rung.BUBBLEWRAP:
-            raise
-        without = str(error)
-    from sanderling.tools.python.monty import Monty
-
-    try:
-        found = Monty(limits)
-    except UserError:
-        raise UserError(f"{without} Or pip install pydantic-monty, for a part of Python.") from None
-    notice(f"python: only a part of the language (pydantic-monty). {without}")
-    return found
-
-
-async def _first(sandboxes: Sequence[Sandbox]) -> Sandbox:
-    """The first that runs a program. Raises UserError with what each said."""
-    said: list[str] = []
-    for sandbox in sandboxes:
-        try:
-            box = await sandbox.open(None)
-            try:
-                await box.run("1", 10)
-            finally:
-                await box.close()
-            return sandbox
-        except SandboxError as error:
-            said.append(f"{sandbox.name}: {error}")
-            await sandbox.close()
-    raise UserError(f"Programs cannot be run here ({' '.join(said).rstrip('.')}).")

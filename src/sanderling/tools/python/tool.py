@@ -6,11 +6,9 @@ from typing import Any
 from sanderling.core.text import counted_as, visible
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.tools.contract import ToolContext, ToolResult
-from sanderling.tools.python.limits import SandboxLimits
-from sanderling.tools.python.sandbox import Ran, SandboxError
+from sanderling.tools.python.sandbox import Ran, SandboxError, SandboxLimits
 from sanderling.tools.python.sessions import Sessions
 
-IN_TIME = 0.95  # of what is left of a call: so its result comes before its end
 _MOST_CODE = 200_000
 _MOST_NAMED, _LONGEST_NAME = 20, 200  # files of a call, and letters of a name
 _DESCRIPTION = (
@@ -45,38 +43,40 @@ class PythonTool:
             text = f'python needs "code" as a string of 1 to {_MOST_CODE:,} characters, such as {{"code": "2 ** 10"}}.'
             return ToolResult(text=text, status=ToolStatus.BAD_ARGUMENTS)
         code = code.encode("utf-8", "replace").decode()
-        seconds, began = self._limits.seconds, time.monotonic()
-        if context.deadline_s is not None:
-            seconds = min(seconds, context.deadline_s * IN_TIME)
+        began, seconds, anew = time.monotonic(), 0.0, False
         try:
-            async with self.tool.held(context) as (held, box):
-                anew, held.lost = held.lost, False
+            async with self.tool.held(context, self._limits.seconds) as (held, box):
+                seconds, anew, held.lost = held.seconds, held.lost, False
+                held.texts.clear()  # programs may change files
                 ran = await box.run(code, seconds)
                 held.written |= {name for name, _ in ran.files}
         except SandboxError:
-            ran, anew = Ran("lost"), False
+            ran = Ran("lost")
         status = {"ok": ToolStatus.OK, "seconds": ToolStatus.TIMEOUT, "cpu": ToolStatus.TIMEOUT}.get(
             ran.status, ToolStatus.FAILED
         )
-        text = shown(ran, self._limits, seconds, anew)
+        text = _shown(ran, self._limits, seconds, anew and ran.status != "lost", self.tool.sandbox.files)
         real = time.monotonic() - began if self.tool.clock is None else 0.0  # an offline world's time is its own
         return ToolResult(text=text, status=status, latency_s=real)
 
 
-def shown(ran: Ran, limits: SandboxLimits, seconds: float, anew: bool = False) -> str:
+def _shown(ran: Ran, limits: SandboxLimits, seconds: float, anew: bool, files: bool) -> str:
     """What the agent reads; control characters are shown as their pictures."""
     ends = {
-        "seconds": f"Stopped after {seconds:g} seconds.",
+        "seconds": f"Stopped after {round(seconds, 1):g} seconds.",
         "cpu": f"Stopped after {limits.cpu_seconds:g} seconds of processor time.",
         "memory": f"Stopped for taking more than {limits.memory_mb:,} MB of memory.",
+        "files": "Stopped for making too many files.",
         "lost": "The program brought its sandbox down.",
+        "ended": "The program ended by itself.",
     }
     parts = [ran.output.strip("\n"), ran.value, ran.error]
     if ran.status not in ("ok", "failed"):
         gone = "Variables and files are gone." if ran.status == "lost" else "Variables are gone, files are kept."
+        gone = gone if files else "Variables are gone."
         parts.append(f"{ends.get(ran.status, f'The program ended by itself ({ran.status}).')} {gone}")
     if anew:
-        parts.append("(A new sandbox: variables and files of earlier calls are gone.)")
+        parts.append(f"(A new sandbox: variables {'and files ' if files else ''}of earlier calls are gone.)")
     if ran.files:
         names = [
             f"{' '.join(name.split())[-_LONGEST_NAME:]} ({counted_as(size, 'byte')})" for name, size in ran.files[:_MOST_NAMED]

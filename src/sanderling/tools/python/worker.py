@@ -4,7 +4,6 @@ Frames are four bytes of length, a JSON object, and the bytes that the object an
 """
 
 import ast
-import base64
 import builtins
 import contextlib
 import ctypes
@@ -25,27 +24,32 @@ _MOST_FRAME = 64 * 2**20
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
 
 
-def read_frame(fd: int, most: int = _MOST_FRAME) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame and its bytes; None at the end. Raises ValueError for what is none."""
-    head = _read_exactly(fd, 4)
-    if not head:
+def read_frame(fd: int) -> tuple[dict[str, Any], bytes] | None:
+    """The next frame and its bytes, after which nothing is written until it is answered; None: the other side has closed."""
+    held = bytearray()
+    while (frame := taken(held, _MOST_FRAME, _MOST_FRAME)) is None:
+        if not (part := os.read(fd, 2**20)):
+            return None
+        held += part
+    return frame
+
+
+def taken(held: bytearray, most: int, most_bytes: int) -> tuple[dict[str, Any], bytes] | None:
+    """Take the first frame out of what was read, once it is whole. Raises an error for what will be none."""
+    size = struct.unpack(">I", held[:4])[0] if len(held) >= 4 else 0
+    if size > most:
+        raise ValueError("more than a few words")
+    if len(held) < 4 or len(held) < 4 + size:
         return None
-    size = struct.unpack(">I", head)[0]
-    said = json.loads(_read_exactly(fd, size)) if size <= most else None
-    if not isinstance(said, dict) or not 0 <= int(said.get("bytes", 0)) <= most:
+    said = json.loads(held[4 : 4 + size])
+    if not isinstance(said, dict) or not 0 <= said["bytes"] <= most_bytes:
         raise ValueError("no frame")
-    return said, _read_exactly(fd, int(said.get("bytes", 0)))
-
-
-def _read_exactly(fd: int, size: int) -> bytes:
-    parts = []
-    while size:
-        part = os.read(fd, min(size, 2**20))
-        if not part:
-            break
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+    end = 4 + size + said["bytes"]
+    if len(held) < end:
+        return None
+    data = bytes(held[4 + size : end])
+    del held[:end]
+    return said, data
 
 
 def write_frame(fd: int, said: dict[str, Any], data: bytes = b"") -> None:
@@ -67,7 +71,7 @@ def confine(limits: dict[str, int], filter: str) -> None:
             resource.setrlimit(kind, (most, most))
     if filter:
         libc = ctypes.CDLL(None)
-        program = base64.b64decode(filter)
+        program = bytes.fromhex(filter)
         held = ctypes.create_string_buffer(program, len(program))
         # struct sock_fprog: a count, and a pointer
         described = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(held)))
@@ -79,6 +83,7 @@ def work(commands: int, replies: int, most: int) -> None:
     """Run what is told, call by call, in one module of variables. ``most``: characters of a value or a traceback."""
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
+    builtins.exit = builtins.quit = sys.exit  # type: ignore[attr-defined]  # which come with `site` elsewhere
     sys.modules["__main__"], sys.argv = main, [""]
     own = os.getpid()
     while (frame := read_frame(commands)) is not None:
@@ -141,6 +146,7 @@ def still(clock: float, seed: int) -> None:
     import selectors
     import subprocess  # noqa: F401
 
+    sys.modules["_uuid"] = None  # type: ignore[assignment]  # in C; without it `uuid` asks for time and randomness as others do
     now, began, stream = [clock], clock, random.Random(f"{seed} of the system")
 
     def tick() -> float:
