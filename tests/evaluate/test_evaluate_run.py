@@ -4,6 +4,7 @@ import asyncio
 import datetime
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ from sanderling.judge.verdict import Code, Judge, Ruling, Verdict, decided, unsc
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.tools.contract import ToolOutageError
+from sanderling.tools.python.rungs import bare
+from sanderling.tools.python.sandbox import SandboxLimits
+from sanderling.tools.python.sessions import Sessions
+from sanderling.tools.python.tool import PythonTool
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.contract import Page
 from sanderling.world.local import LocalWorld
@@ -209,6 +214,17 @@ def test_figures_of_an_agent_and_a_run_that_goes_on(tmp_path: Path) -> None:
     assert len(RunLog(out).episodes()) == 8 and RunLog(out).require().finished
     with pytest.raises(UserError, match="begun with something else"):
         evaluate(agent_of(said), ASKED[:2], "exact", out)
+
+
+def test_a_run_goes_on_with_its_tools_as_they_were(tmp_path: Path) -> None:
+    def with_programs(seconds: float) -> Agent:
+        limits, agent = SandboxLimits(seconds=seconds), agent_of([])
+        return replace(agent, tools={**agent.tools, "python": PythonTool(Sessions(bare(limits), None, {}), limits)})
+
+    evaluate(with_programs(9.0), ASKED, "exact", tmp_path / "run")
+    evaluate(with_programs(9.0), ASKED, "exact", tmp_path / "run", attempts=2)
+    with pytest.raises(UserError, match=r"python.seconds was 9.0 and is 5.0"):
+        evaluate(with_programs(5.0), ASKED, "exact", tmp_path / "run", attempts=3)
 
 
 async def test_within_an_event_loop_and_without_a_directory() -> None:

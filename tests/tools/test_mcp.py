@@ -22,7 +22,7 @@ from sanderling.cli.options import servers
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import Ending, ToolStatus
-from sanderling.tools.contract import ToolContext, ToolOutageError, keeper_of
+from sanderling.tools.contract import ToolContext, ToolOutageError, keeper_of, settings_of
 from sanderling.tools.mcp.config import ServerConfig, connection_to, opened_servers, server_to
 from sanderling.tools.mcp.server import ToolServer
 from sanderling.tools.mcp.tools import McpTool, RemoteWorld, found_in
@@ -119,6 +119,7 @@ async def test_a_server_s_tools_are_called_with_checked_arguments(tmp_path: Path
 
 async def test_a_call_may_take_longer_than_others_wait_and_is_stopped_on_time(tmp_path: Path) -> None:
     async with tools(odd("good")) as found:
+        assert all(settings_of(tool) == [sys.executable, str(ODD), "good"] for tool in found.values())  # another is another
         assert (await found["sleep"]({"seconds": 0.4}, ToolContext())).text == "slept"
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):

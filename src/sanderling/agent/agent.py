@@ -13,7 +13,7 @@ from sanderling.core.profiles import Profile
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Clock, Ending, Role, SystemClock, placed
 from sanderling.policy.contract import Policy, PolicyOutageError
-from sanderling.tools.contract import Tool
+from sanderling.tools.contract import Tool, settings_of
 
 WORLD = "world"
 """Where a question's ``meta`` says which of several worlds it is about."""
@@ -46,6 +46,11 @@ class Agent:
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     """Of several worlds: each by the name that its questions have in ``meta.world``; tools and world above are the first's."""
 
+    def tool_settings(self) -> dict[str, Any]:
+        """What tools run with that have settings: a sandbox with its limits, the command of a server."""
+        found = {name: settings_of(tool) for name, tool in sorted(self.tools.items())}
+        return {name: settings for name, settings in found.items() if settings is not None}
+
     def as_json(self) -> dict[str, Any]:
         """All that its episodes depend on."""
         tokenizer = self.policy.tokenizer
@@ -54,6 +59,7 @@ class Agent:
             "tokenizer": tokenizer and tokenizer.fingerprint,
             "context": self.policy.context_length,
             "tools": sorted(self.tools),
+            **({"tool settings": settings} if (settings := self.tool_settings()) else {}),
             "profile": self.profile.model_dump(mode="json", exclude={"source"}),
             "world": {"name": self.world, "fingerprint": self.fingerprint},
             **({"worlds": {name: one.fingerprint for name, one in self.places.items()}} if self.places else {}),

@@ -11,6 +11,7 @@ opened in this process.
 """
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -242,7 +243,8 @@ def journal_identity(config: AgentConfig, agent: Agent) -> str:
     if is_endpoint(model):  # how it is asked, how often and how long it is waited for, may change
         model = f"{place_of(model)}#{config.model.rpartition('#')[2]}"
     over = " ".join(place.fingerprint for place in agent.places.values()) or agent.fingerprint
-    return f"{model} over {over}" + (f" read by {config.reader.model}" if config.reader.model else "")
+    reader = f" read by {config.reader.model}" if config.reader.model else ""
+    return f"{model} over {over}{reader}" + (f" with {json.dumps(settings)}" if (settings := agent.tool_settings()) else "")
 
 
 @contextmanager

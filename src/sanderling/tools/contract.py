@@ -95,6 +95,13 @@ def keeper_of(tool: Tool | None) -> Keeper | None:
     return tool if isinstance(tool, Keeper) else None
 
 
+def settings_of(tool: Tool) -> Any:
+    """JSON of what a tool's results depend on beside its arguments (its ``settings``, or those of one it stands before)."""
+    while (found := getattr(tool, "settings", None)) is None and (inner := getattr(tool, "tool", None)) is not None:
+        tool = inner
+    return found
+
+
 def tool_roles(profile: Profile) -> dict[str, str]:
     """What each of the profile's tools is: its name -> ``"search"`` or ``"visit"``."""
     return {profile.tools.search: "search", profile.tools.visit: "visit"}

@@ -40,6 +40,7 @@ class ReadFileTool:
 
     def __init__(self, sessions: Sessions, profile: Profile, limits: SandboxLimits) -> None:
         self.tool, self._profile, self._limits = sessions, profile, limits  # the sessions keep what lasts, also for programs
+        self.settings = {"sandbox": sessions.sandbox.name, **limits.model_dump(mode="json")}
         path = {"type": "string", "description": "The file, such as report.pdf"}
         goal = {"type": "string", "description": "What you want to learn from it."}
         self.spec = ToolSpec(

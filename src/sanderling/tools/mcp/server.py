@@ -11,6 +11,7 @@ from typing import Any
 
 import mcp_types as types
 
+from sanderling.core.types import placed
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import Address, Connection, NeverBeganError, Progress
 from sanderling.tools.mcp.http import is_here
@@ -41,6 +42,12 @@ class ToolServer:
         """Whether it runs on another machine."""
         server = self._connection.server
         return isinstance(server, Address) and not is_here(server.url)
+
+    @property
+    def settings(self) -> Any:
+        """What is another server: another command, or another place, which may be the same one moved."""
+        server = self._connection.server
+        return list(server.command) if isinstance(server, Child) else placed(self.name, [server.url])
 
     @property
     def is_up(self) -> bool:

@@ -75,7 +75,7 @@ class McpTool:
             ) from error
         about = (tool.description or tool.title or name)[:_LONGEST_DESCRIPTION]
         self.spec = ToolSpec(name=name, description=about, parameters=tool.input_schema)
-        self._server, self._name = server, tool.name
+        self._server, self._name, self.settings = server, tool.name, server.settings
         self._harmless = is_harmless(tool)
         self.away = server.is_away
         self.is_held: Callable[[object, str], bool] = lambda arguments, tool: False  # kept from the server: it is private

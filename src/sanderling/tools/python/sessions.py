@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from sanderling.core.errors import UserError
 from sanderling.core.record import FILES, Question
@@ -28,14 +28,13 @@ def files_of(questions: Iterable[Question], folder: Path) -> dict[str, dict[str,
     for question in questions:
         names = question.meta.get(FILES) or []
         for name in names if isinstance(names, list) else [names]:
-            path = PurePath(name) if isinstance(name, str) else PurePath("/")
-            lies = not path.is_absolute() and (folder / path).resolve().is_relative_to(folder.resolve())  # also a link's end
-            if not lies or ".." in path.parts or not (folder / path).is_file():
+            path = folder / name if isinstance(name, str) else folder
+            if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):  # a link's end, too
                 raise UserError(
                     f"Question {question.id!r} has the file {name!r}, which does not lie in {folder}: put it there."
                 )
             own = found.setdefault(question.id, {})
-            own[path.name if path.name not in own else f"{len(own) + 1}-{path.name}"] = folder / path
+            own[path.name if path.name not in own else f"{len(own) + 1}-{path.name}"] = path
     return found
 
 

@@ -23,6 +23,7 @@ class PythonTool:
     def __init__(self, sessions: Sessions, limits: SandboxLimits) -> None:
         self.tool, self._limits = sessions, limits  # which keeps what lasts
         sandbox = sessions.sandbox
+        self.settings = {"sandbox": sandbox.name, **limits.model_dump(mode="json")}
         about = _DESCRIPTION.format(
             about=sandbox.about,
             files=" and files" if sandbox.files else "",
