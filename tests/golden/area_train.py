@@ -210,7 +210,7 @@ def trained(scratch: Path, name: str, rank: int | None) -> dict[str, Any]:
     decoupled = PpoConfig(ratio_to=RatioTo.PROXIMAL, kl_coef=0.01)
     runs = {
         "grpo": RlConfig(**shared, group_size=6, estimator=GrpoConfig(), loss=PpoConfig(), updates_per_step=2),
-        "igpo": RlConfig(**shared, group_size=6, estimator=released, loss=decoupled, gain=GainConfig(answers="best")),
+        "igpo": RlConfig(**shared, group_size=6, estimator=released, loss=decoupled, gain=GainConfig(probe=PROBE)),
     }
     questions = [Question(id=name, text="?", answers=answers) for name, answers in QUESTIONS]
     for kind, config in runs.items():
@@ -317,7 +317,7 @@ def gains(base: Path) -> dict[str, Any]:
     everything = frozenset({TurnTool.SEARCH, TurnTool.VISIT, TurnTool.BOTH})
     cases = {}
     for form, answers in itertools.product(GainForm, GainAnswers):
-        config = GainConfig(form=form, answers=answers, tools=everything)
+        config = GainConfig(form=form, answers=answers, tools=everything, probe=PROBE)
         found = information_gains(batch, TOKENIZER, ModelScorer(model, TrainerConfig(temperature=0.8)), config)
         cases[f"gain: {form} last_scored observed {answers}"] = [
             [None if gain is None else float(f"{gain:.6g}") for gain in one] for one in found
@@ -396,7 +396,7 @@ if __name__ == "__main__":
         PenaltyForm,
         build_estimator,
     )
-    from sanderling.rl.gain import GainAnswers, GainConfig, GainForm, information_gains
+    from sanderling.rl.gain import GainAnswers, GainConfig, GainForm, Probe, information_gains
     from sanderling.rl.losses import CorrectionConfig, MinirlConfig, PpoConfig, RatioTo, build_loss
     from sanderling.rl.rollouts import Actor, DenoiseConfig
     from sanderling.rl.run import run_rl
@@ -408,6 +408,7 @@ if __name__ == "__main__":
     from sanderling.train.scorer import ModelScorer
     from sanderling.train.team import join_team
 
+    PROBE = Probe(prefix="That is good enough.\n</think>\n<answer>", suffix="</answer>")
     torch.set_num_threads(1)
     place = Path(sys.argv[1])
     write_base(place / "base")

@@ -3,9 +3,11 @@ import unicodedata
 import numpy as np
 import pytest
 import tokenizers
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_fakes import ByteTokenizer, FakeTool, TokenPolicy, answer, call, fake_profile, play
+from tiny_qwen3 import tiny_model
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 from train_records import PROFILE, WordTokenizer, record
 
@@ -14,11 +16,14 @@ from sanderling.agent.turns import CUT_MARK
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.rl.gain import DR_VENUS_PROBE, PROBES, GainConfig, GainForm, Probe, forced, information_gains, plan_gains
+from sanderling.rl.gain import GainConfig, GainForm, Probe, find_targets, forced, information_gains, plan_gains
 from sanderling.rl.rollouts import broken_turns
 from sanderling.train.rows import ScoreRequest
+from sanderling.train.scorer import ModelScorer
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
+DR_VENUS_PROBE = Probe(prefix="Now there's enough information to answer\n</think>\n<answer>\n", suffix="\n</answer>")
+TINY_PROBE = Probe(prefix="That is good enough.\n</think>\n<answer>", suffix="</answer>")
 
 
 class Asked:
@@ -48,8 +53,9 @@ def test_what_cannot_be_measured_says_so():
     tokenizer = WordTokenizer()
     with pytest.raises(UserError, match="text only"):
         information_gains([record("va", ids=False)], tokenizer, Asked(), GainConfig(probe=PROBE))
-    with pytest.raises(UserError, match="no probe"):
-        information_gains([record("va").model_copy(update={"profile": "?"})], tokenizer, Asked(), GainConfig())
+    for facts in ([{"subject": "Oslo"}], ["Oslo"], [{"object": ""}], [{"object": []}], [{"object": 7}]):
+        with pytest.raises(UserError, match="fact without an object"):
+            information_gains([with_facts(record("va"), *facts)], tokenizer, Asked(), GainConfig(milestones=True))
 
 
 @pytest.mark.parametrize(("form", "gain"), [(GainForm.LOGPROB, np.log(2)), (GainForm.PROB, 0.25)])
@@ -73,6 +79,10 @@ def test_what_is_not_finite_is_an_error_and_never_a_gain_of_zero(broken: float, 
 
     with pytest.raises(ValueError, match="finite"):
         information_gains([record("va")], WordTokenizer(), Broken(), GainConfig(probe=PROBE, form=form))
+
+
+def with_facts(one: Trajectory, *facts) -> Trajectory:
+    return one.model_copy(update={"question": one.question.model_copy(update={"meta": {"facts": list(facts)}})})
 
 
 def with_texts(texts: list[str], ending: Ending):
@@ -108,7 +118,7 @@ async def visited(page: str, **budgets: int):
     tool = FakeTool("visit", lambda arguments, context: page)
     done = await play(policy, tool, profile=fake_profile(budgets=budgets), question=QUESTION)
     assert done.ending is Ending.ANSWERED_AT_BUDGET
-    plan = plan_gains(done, ByteTokenizer(), GainConfig())
+    plan = plan_gains(done, find_targets([done], GainConfig())[done.question.id], ByteTokenizer(), GainConfig())
     assert plan.pairs == ((0, 0, 1),) and plan.turns == 2
     texts = [ByteTokenizer().decode(list(plan.request.ids[:cut])) for cut in plan.request.cuts]
     return done, texts
@@ -273,7 +283,7 @@ def held(ids: list[int]) -> str:
     return BYTES.decode(ids)
 
 
-@pytest.mark.parametrize("probe", [DR_VENUS_PROBE, PROBES["tiny"]])
+@pytest.mark.parametrize("probe", [DR_VENUS_PROBE, TINY_PROBE])
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_the_ids_are_those_of_the_whole_text_and_the_span_holds_the_answer_and_no_token_more(probe: Probe, answer: str):
     ids, (first, end) = forced(BYTES, probe, answer)
@@ -317,3 +327,102 @@ def test_where_decoding_does_not_give_the_text_back_parts_are_encoded_apart():
     tokens, probe = Lossy(), Probe(prefix="Enough </think> <answer>", suffix="</answer>")
     ids, (first, end) = forced(tokens, probe, "New York")
     assert ids[first:end] == tokens.encode("New York") and ids[:first] == tokens.encode(probe.prefix)
+
+
+# -- The probe is the policy's own words ------------------------------------------------------------------------------------
+
+
+def saying(*texts: str, answer: str = "Oslo", question: str = "q", facts=()) -> Trajectory:
+    """A rollout whose turns visit pages, and whose last answers; its texts are these."""
+    one = record("v" * (len(texts) - 1) + "a", question=question, answer=answer, answers=("Oslo", "the town Oslo"))
+    said = iter(texts)
+    nodes = []
+    for node in one.nodes:
+        if node.kind is NodeKind.TURN:
+            text = next(said)
+            node = node.model_copy(update={"text": text, "token_ids": tuple(TOKENS.encode(text))})
+        nodes.append(node)
+    return with_facts(one.model_copy(update={"nodes": tuple(nodes)}), *facts)
+
+
+def probe_of(*rollouts: Trajectory, config: GainConfig | None = None):
+    return find_targets(rollouts, config or GainConfig())["q"][0].probe
+
+
+def test_the_probe_is_what_most_of_a_questions_rollouts_write_before_the_answer_first_stands_there():
+    said = "The seat is the town Oslo.\n</think>\n<answer>Oslo</answer>"
+    once = "Page three, of 1924, says Oslo.\n</think>\n<answer>Oslo</answer>"
+    wrong = "The seat is Rome.\n</think>\n<answer>Rome</answer>"
+    assert probe_of(saying(said), saying(once), saying(said), saying(wrong, answer="Rome")) == Probe(
+        prefix="The seat is ", suffix=".\n</thin"
+    )
+
+
+def test_what_one_rollout_alone_wrote_may_come_from_its_pages_and_is_no_probe():
+    others = [saying(f"Page {n} says so.\n</think>\n\n<answer>\nRome</answer>", answer="Rome") for n in range(2)]
+    once = saying("Page three, of 1924, says Oslo.\n</think>\n\n<answer>\nOslo</answer>")
+    assert probe_of(once, *others) == Probe(prefix="\n</think>\n\n<answer>\n", suffix="</answer")
+    elsewhere = [saying("The seat is Oslo.\n</think>\n<answer>Oslo", question="other")] * 4
+    assert probe_of(once, *elsewhere) == Probe(prefix="\n</think>\n<answer>", suffix=""), "as most end, of all questions"
+
+
+def test_where_nobody_has_answered_the_probe_is_the_plain_form_and_a_given_one_is_taken():
+    silent = record("vv", answer=None)
+    assert probe_of(silent).prefix == "\n</think>\n<answer>"
+    assert probe_of(saying("It is Oslo"), saying("It is Oslo"), config=GainConfig(probe=PROBE)) == PROBE
+    plain = [saying("Oslo, says the page.")] * 2
+    assert probe_of(*plain).prefix == "", "a policy that thinks elsewhere answers at once"
+
+
+# -- Milestones: the facts on the way ----------------------------------------------------------------------------------------
+
+FACTS = (
+    {"subject": "Ann", "object": "the Guild"},
+    {"subject": "Bob", "object": ["the Guild", "Guild"]},
+    {"subject": "the Guild", "object": "Oslo"},
+    {"subject": "the Guild", "object": "1924"},
+)
+MILESTONES = GainConfig(milestones=True)
+
+
+def test_milestones_are_the_facts_that_somebody_names_each_by_the_words_that_speak_of_its_subject():
+    told = saying("Bob worked for the Guild.", "Ann worked for the Guild.", "It sits in Oslo", facts=FACTS)
+    answer, ann, bob = find_targets([told, told], MILESTONES)["q"]
+    assert answer.forms == ("Oslo", "the town Oslo") and answer.probe.prefix == "It sits in "
+    assert (ann.forms, ann.probe) == (("the Guild",), Probe(prefix="Ann worked for ", suffix="."))
+    assert (bob.forms, bob.probe) == (("the Guild", "Guild"), Probe(prefix="Bob worked for ", suffix="."))
+    assert len(find_targets([told, told], GainConfig())["q"]) == 1
+
+
+def test_a_fact_counts_until_the_policy_names_it():
+    """Boundaries have the values 1, 2, 4, 8 for every target; the fact is named in the turn before the third."""
+    told = saying("I look.", "Ann worked for the Guild.", "On.", "It is Oslo", facts=FACTS[:1])
+    scorer = Contexts()
+    first, _ = information_gains([told, told], TOKENS, scorer, MILESTONES)
+    assert first == [(1 + 1) / 2, (2 + 0) / 2, (4 + 0) / 2, None]
+
+
+@pytest.mark.parametrize("form", GainForm)
+def test_milestone_gains_are_those_of_one_forward_for_each_fact_form_and_boundary(form: GainForm):
+    model, config = tiny_model().eval(), GainConfig(milestones=True, form=form)
+    told = saying("I look.", "On.", "Bob and Ann worked for the Guild.", "It is Oslo", facts=FACTS)
+    first, _ = information_gains([told, told], TOKENS, ModelScorer(model), config)
+    targets = find_targets([told, told], config)["q"]
+
+    def value(target, end: int) -> float:
+        found = []
+        for text in target.forms:
+            ids, (begin, stop) = forced(TOKENS, target.probe, text)
+            line = [*(told.token_ids(end) or ()), *ids]
+            logits = model(torch.tensor([line])).logits[0].double().log_softmax(-1)
+            start = len(line) - len(ids)
+            found.append(np.mean([logits[at - 1, line[at]].item() for at in range(start + begin, start + stop)]))
+        return max(found) if form is GainForm.LOGPROB else float(np.exp(max(found)))
+
+    ends = [1, 3, 5, 7]  # the prompt, and each visit's observation
+    answer, *facts = ([value(target, end) for end in ends] for target in targets)
+    assert len(facts) == 2
+    for fact in facts:
+        fact[3] = fact[2]  # named in the third turn
+    phi = np.mean([answer, *facts], axis=0)
+    assert first == [*(pytest.approx(gain, abs=1e-4) for gain in np.diff(phi)), None]

@@ -1,16 +1,23 @@
-"""Information gain: how much likelier the accepted answer became by what a turn's tools returned.
+"""Information gain: how much likelier what is to be found out became by what a turn's tools returned.
 
-``V(c) = (1/L) sum_j log p(g_j | c, prefix, g_<j)`` over the answer's L tokens, teacher-forced at a boundary c: the prompt of a
-turn. A turn's gain is V at the boundary after its observation minus V at the one after the scored turn before it, or at the
-first: gains add up, and intervening turns' share is in them (IGPO, arXiv 2510.14967; on visits only: DR-Venus, arXiv
-2604.19859). Boundaries of a trajectory with several branches are each on the branch that the turn saw; a context is named by
-the node that it ends with, and rejected attempts are no turns and no contexts.
+``V(c) = (1/L) sum_j log p(g_j | c, probe, g_<j)`` over the L tokens of an accepted answer g, teacher-forced behind a probe at a
+boundary c: the prompt of a turn. A turn's gain is V at the boundary after its observation minus V at the one after the scored
+turn before it, or at the first: gains add up, and intervening turns' share is in them (IGPO, arXiv 2510.14967; on visits only:
+DR-Venus, arXiv 2604.19859). *Milestone* gains are of the facts on the way as well: V is the mean over them and the answer. A
+fact counts until the policy itself has named it; what it would say of it later, with other pages before its eyes, is no news.
+Boundaries of a trajectory with several branches are each on the branch that the turn saw; a context is named by the node that
+it ends with, and rejected attempts are no turns and no contexts.
 """
 
+import re
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +25,7 @@ from pydantic import Field
 from sanderling.core.chat import Tokenizer
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.record import NodeKind, Trajectory, turn_indices
+from sanderling.core.record import Node, NodeKind, Question, Trajectory, turn_indices
 from sanderling.rl.table import TurnTool, turn_tools
 from sanderling.train.rows import FloatArray, Scorer, ScoreRequest
 
@@ -32,14 +39,6 @@ class Probe(Frozen):
     suffix: str = ""
     """What follows it. Cannot change the answer's log-probabilities under a causal model, but decides its last token:
     ``.`` before a line break is one token with it in many vocabularies. Scorers leave out what stands behind that."""
-
-
-DR_VENUS_PROBE = Probe(prefix="Now there's enough information to answer\n</think>\n<answer>\n", suffix="\n</answer>")
-PROBES: dict[str, Probe] = {
-    **dict.fromkeys(("dr-venus-4b", "literesearcher-4b", "agentcpm-explore-4b"), DR_VENUS_PROBE),
-    "tiny": Probe(prefix="That is good enough.\n</think>\n<answer>", suffix="</answer>"),
-}
-"""By profile. All begin inside the reasoning that the profile's prompt opens."""
 
 
 class GainForm(StrEnum):
@@ -62,11 +61,29 @@ class GainConfig(Frozen):
     form: GainForm = GainForm.LOGPROB  # differences of mean log-probabilities or of probabilities
     tools: frozenset[TurnTool] = Field(default=frozenset({TurnTool.VISIT, TurnTool.BOTH}), min_length=1)
     """Turns that are scored, by what they called. The answer and malformed turns have no observation and never are."""
-    probe: Probe | None = None  # None: the profile's
+    milestones: bool = False
+    """Whether information is also about the facts that a question's ``meta.facts`` name, which its answer follows from."""
+    probe: Probe | None = None
+    """None: the words with which the policy itself comes to speak of what is measured. Others may be foreign to it."""
     answers: GainAnswers = GainAnswers.BEST  # which of several accepted answers counts
 
 
 # -- gains -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be found out: all forms that are right, and the probe before them."""
+
+    forms: tuple[str, ...]
+    probe: Probe
+    is_answer: bool = True
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Finds any form as words of its own."""
+        longest_first = sorted(map(re.escape, self.forms), key=len, reverse=True)
+        return re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", re.IGNORECASE)
 
 
 def information_gains(
@@ -74,9 +91,10 @@ def information_gains(
 ) -> list[list[float | None]]:
     """Each trajectory's gains, one for each turn (rejected attempts left out); None where none is scored.
 
-    Raises UserError for text-only records and profiles without a probe, ValueError for scores that are not finite.
+    Raises UserError for text-only records, ValueError for scores that are not finite.
     """
-    plans = [plan_gains(trajectory, tokenizer, config) for trajectory in trajectories]
+    targets = find_targets(trajectories, config)
+    plans = [plan_gains(trajectory, targets[trajectory.question.id], tokenizer, config) for trajectory in trajectories]
     scores = scorer.score_many([plan.request for plan in plans])
     return [plan.gains(found) for plan, found in zip(plans, scores, strict=True)]
 
@@ -89,25 +107,36 @@ class GainPlan:
     pairs: tuple[tuple[int, int, int], ...]
     """``(turn, boundary before, boundary after)`` of each scored turn; boundaries count the distinct contexts."""
     turns: int
-    answers: int
+    forms: tuple[int, ...]
+    """How many forms each target has, in the order in which they were asked at each boundary."""
+    known: tuple[int, ...]
+    """The first boundary before which the policy has named each target: from there on it stays what it was."""
     form: GainForm
 
-    def gains(self, scores: Sequence[FloatArray]) -> list[float | None]:
-        """One for each turn; None where none is scored. Raises ValueError for numbers that are not finite."""
+    def values(self, scores: Sequence[FloatArray]) -> FloatArray:
+        """What each target has at each boundary [boundaries, targets]. Raises ValueError for numbers that are not finite."""
         means = np.array([float(values.mean()) for values in scores])
         if not np.isfinite(means).all():
             raise ValueError("the scorer returned log-probabilities that are not finite")
+        at_boundary = means.reshape(-1, sum(self.forms))
+        ends = list(accumulate(self.forms, initial=0))
+        best = np.stack([at_boundary[:, start:end].max(axis=1) for start, end in pairwise(ends)], axis=1)
+        for target, known in enumerate(self.known):
+            best[known:, target] = best[known - 1, target]
+        return np.exp(best) if self.form is GainForm.PROB else best
+
+    def gains(self, scores: Sequence[FloatArray]) -> list[float | None]:
+        """One for each turn; None where none is scored. Raises ValueError as `values`."""
         gains: list[float | None] = [None] * self.turns
-        values = means.reshape(-1, self.answers).max(axis=1) if self.pairs else means
-        if self.form is GainForm.PROB:
-            values = np.exp(values)
-        for turn, start, end in self.pairs:
-            gains[turn] = float(values[end] - values[start])
+        if self.pairs:
+            values = self.values(scores).mean(axis=1)
+            for turn, start, end in self.pairs:
+                gains[turn] = float(values[end] - values[start])
         return gains
 
 
-def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> GainPlan:
-    """The request of a trajectory. Raises UserError as :func:`information_gains`."""
+def plan_gains(trajectory: Trajectory, targets: Sequence[Target], tokenizer: Tokenizer, config: GainConfig) -> GainPlan:
+    """The request of a trajectory. Raises UserError for a text-only record."""
     turns, tools = turn_indices(trajectory), turn_tools(trajectory)
     pairs: list[tuple[int, int, int]] = []
     last = trajectory.nodes[turns[0]].parent if turns else None
@@ -120,7 +149,7 @@ def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig)
         last = after
     wanted = list(dict.fromkeys(node for _, *ends in pairs for node in ends))
     number = {node: index for index, node in enumerate(wanted)}
-    probes = _probes(trajectory, tokenizer, config) if wanted else []
+    probes = [forced(tokenizer, target.probe, form) for target in targets for form in target.forms] if wanted else []
     branches, ends = contexts(trajectory, wanted)
     request = ScoreRequest(
         ids=branches[0],
@@ -131,20 +160,108 @@ def plan_gains(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig)
         on=[branch for branch, _ in ends for _ in probes],
     )
     numbered = tuple((turn, number[before], number[after]) for turn, before, after in pairs)
-    return GainPlan(request, numbered, len(tools), len(probes), config.form)
+    known = tuple(_known(trajectory, target, [turn for turn, *_ in pairs]) for target in targets)
+    return GainPlan(request, numbered, len(tools), tuple(len(target.forms) for target in targets), known, config.form)
 
 
-# -- what is teacher-forced ------------------------------------------------------------------------------------------------
+def _known(trajectory: Trajectory, target: Target, scored: Sequence[int]) -> int:
+    """Before which boundary the policy has named a fact; boundary n is behind the n-th scored turn, 0 before all."""
+    if target.is_answer:
+        return len(scored) + 1
+    named = (number for number, turn in enumerate(_turns(trajectory)) if target.pattern.search(turn.text))
+    return 1 + bisect_left(scored, next(named, len(trajectory.nodes)))
 
 
-def _probes(trajectory: Trajectory, tokenizer: Tokenizer, config: GainConfig) -> list[tuple[list[int], tuple[int, int]]]:
-    """The ids to force for each answer that counts, and the half-open span of the answer's."""
-    probe = config.probe or PROBES.get(trajectory.profile)
-    if probe is None:
-        raise UserError(f"There is no probe for profile {trajectory.profile!r}: give one in the gain configuration.")
-    question = trajectory.question
-    answers = question.answers[:1] if config.answers is GainAnswers.FIRST else question.answers
-    return [forced(tokenizer, probe, answer) for answer in answers]
+# -- what is to be found out, and the words that lead to it ------------------------------------------------------------------
+#
+# A probe that the policy would not write measures something else than what the policy knows: in one ablation answers had -4.9
+# nats a token behind a sentence written by hand, and -0.46 behind the policy's own words. So the words are taken from its own
+# turns: what it wrote from the beginning of a turn to where it first named the thing. Words that only one rollout wrote may
+# have come from what that one had read; then the probe is the end of thinking alone, as the policy writes it.
+
+_TWICE = 2  # rollouts that have to lead up to a thing in the same words
+_BEHIND = 8  # characters that decide which token a thing ends with
+_PLAIN = Probe(prefix="\n</think>\n<answer>", suffix="</answer>")  # where nobody has answered yet
+
+
+def find_targets(trajectories: Sequence[Trajectory], config: GainConfig) -> dict[str, tuple[Target, ...]]:
+    """By question: its answer, and with ``milestones`` those facts before it that any of its rollouts names."""
+    groups: dict[str, list[Trajectory]] = {}
+    for trajectory in trajectories:
+        groups.setdefault(trajectory.question.id, []).append(trajectory)
+    closing = config.probe or _closing(trajectories)
+    most = 1 if config.answers is GainAnswers.FIRST else None
+    found: dict[str, tuple[Target, ...]] = {}
+    for name, group in groups.items():
+        turns = [_turns(one) for one in group]
+        answering = [own[-1:] for own in turns if own and own[-1].answer is not None]
+        answer = Target(group[0].question.answers, closing)
+        targets = [replace(answer, probe=config.probe or _commonest(_leads(answering, answer)) or closing)]
+        for forms, subject in milestones(group[0].question) if config.milestones else ():
+            fact = Target(forms, closing, is_answer=False)
+            if leads := _leads(turns, fact, subject):
+                targets.append(replace(fact, probe=config.probe or _commonest(leads) or closing))
+        found[name] = tuple(replace(target, forms=target.forms[:most]) for target in targets)
+    return found
+
+
+def milestones(question: Question) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The facts of ``meta.facts`` but for the answer: each one's object, in all forms given, and its subject.
+
+    ``synth`` writes them. In a file of one's own: ``{"facts": [{"subject": "Orlo", "object": ["Asta Brandt", "Brandt"]}]}``.
+    Raises UserError for facts of another shape.
+    """
+    seen = {answer.casefold() for answer in question.answers}
+    for fact in question.meta.get("facts", ()):
+        given = fact.get("object") if isinstance(fact, dict) else None
+        forms = [given] if isinstance(given, str) else given
+        if not isinstance(forms, list) or not forms or not all(isinstance(form, str) and form for form in forms):
+            raise UserError(f"Question {question.id} has a fact without an object: write meta.facts as objects with one each.")
+        subject = str(fact.get("subject", ""))
+        if not seen.intersection({form.casefold() for form in forms} | {key := f"{subject}\0{forms[0]}"}):
+            seen.add(key)
+            yield tuple(forms), subject
+
+
+def _turns(trajectory: Trajectory) -> list[Node]:
+    return [trajectory.nodes[index] for index in turn_indices(trajectory)]
+
+
+def _leads(rollouts: Sequence[Sequence[Node]], target: Target, subject: str = "") -> list[tuple[str, str]]:
+    """Of each rollout that names a thing, what it wrote up to there in the turn that did so first, and what came behind.
+
+    Those that have spoken of its ``subject`` before it in that turn, where any has.
+    """
+    found: list[tuple[str, str]] = []
+    about: list[tuple[str, str]] = []
+    for turns in rollouts:
+        named = [(turn.text, match) for turn in turns if (match := target.pattern.search(turn.text))]
+        leads = [(text[: match.start()], text[match.end() : match.end() + _BEHIND]) for text, match in named]
+        found += leads[:1]
+        about += [lead for lead in leads if subject and subject.casefold() in lead[0].casefold()][:1]
+    return about or found
+
+
+def _commonest(leads: Sequence[tuple[str, str]]) -> Probe | None:
+    """The words in which most came to speak of a thing; None: no two in the same."""
+    (prefix, count), *_ = Counter(prefix for prefix, _ in leads).most_common(1) or [("", 0)]
+    if count < _TWICE:
+        return None
+    (suffix, _), *_ = Counter(suffix for words, suffix in leads if words == prefix).most_common(1)
+    return Probe(prefix=prefix, suffix=suffix)
+
+
+def _closing(trajectories: Sequence[Trajectory]) -> Probe:
+    """What most wrote between the end of thinking and their answer."""
+    ends: Counter[tuple[str, str]] = Counter()
+    for turn in (turns[-1] for turns in map(_turns, trajectories) if turns and turns[-1].answer):
+        assert turn.answer is not None
+        at = turn.text.rfind(turn.answer)
+        thought = turn.text.rfind("</think>", 0, max(at, 0))
+        if at >= 0:
+            begin = len(turn.text[:thought].rstrip()) if thought >= 0 else at
+            ends[turn.text[begin:at], turn.text[at + len(turn.answer) :][:_BEHIND]] += 1
+    return Probe(**dict(zip(("prefix", "suffix"), ends.most_common(1)[0][0], strict=True))) if ends else _PLAIN
 
 
 def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> tuple[list[int], tuple[int, int]]:

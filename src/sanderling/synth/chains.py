@@ -15,7 +15,7 @@ import copy
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,10 +51,14 @@ class Path:
             raise UserError(f"Question {question.id} has no answer path: only questions of a generated encyclopedia have one.")
         return cls(int(meta["start"]), tuple(meta["relations"]), tuple(meta["objects"]))
 
+    def steps(self) -> Iterator[tuple[int, str, int | str]]:
+        """Each fact: the entity it is of, the relation, and what that leads to."""
+        for at, relation, found in zip((self.start, *self.objects), self.relations, self.objects, strict=False):
+            yield int(at), relation, found
+
     def is_true_in(self, facts: Facts, question: str) -> bool:
         """Whether the facts have this path, from an entity that the question names (ids and worlds may be others)."""
-        steps = zip((self.start, *self.objects), self.relations, self.objects, strict=False)
-        known = all(facts.objects.get((int(at), relation)) == found for at, relation, found in steps)
+        known = all(facts.objects.get((at, relation)) == found for at, relation, found in self.steps())
         return known and facts.entities[self.start].mention in question
 
 
@@ -115,6 +119,16 @@ def _question(world: Encyclopedia, path: Path, name: str, rng: random.Random) ->
         entity = facts.entities[end]
         answers = tuple(dict.fromkeys((entity.name, entity.title, entity.mention)))
     meta = {"start": path.start, "relations": list(path.relations), "objects": list(path.objects), "world": world.name}
+    meta["facts"] = [  # as those of other questions (`generate.question_of`); for the agent's teacher and gains, never for it
+        {
+            "subject": facts.entities[at].mention,
+            "relation": relation,
+            "object": facts.object_text(found),
+            "url": encyclopedia.url_of(encyclopedia.Site.ATLAS, facts.entities[at].title),
+            "quote": world.atlas[at].sentences[relation],
+        }
+        for at, relation, found in path.steps()
+    ]
     text = rng.choice(encyclopedia.QUESTION_FORMS[encyclopedia.BY_NAME[path.relations[-1]].object]).format(np=phrase)
     return Question(id=name, text=text, answers=answers, hops=len(path.relations), meta=meta)
 

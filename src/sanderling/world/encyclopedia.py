@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,11 @@ class Encyclopedia:
     names: Names
     facts: Facts
     pages: tuple[EncyclopediaPage, ...]
+
+    @cached_property
+    def atlas(self) -> dict[int, EncyclopediaPage]:
+        """Each entity's page that is right."""
+        return {item.entity: item for item in self.pages if item.site is Site.ATLAS}
 
     @property
     def name(self) -> str:
