@@ -87,6 +87,7 @@ def test_the_loop_on_a_page_ends_with_the_weights_of_a_synchronous_run(tmp_path:
     assert sorted(bandits[0].attempts) == sorted(bandits[1].attempts) and same_weights(tmp_path / "simple", tmp_path / "whole")
     ours, theirs = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("simple", "whole"))
     assert [line["reward"] for line in ours] == [line["reward"] for line in theirs]
+    assert (tmp_path / "whole" / "gains.html").is_file() is (kind == "igpo"), "the first step says whether gains can teach"
 
 
 def test_groups_share_a_seed_and_attempts_never_repeat(tmp_path: Path):

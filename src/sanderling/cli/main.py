@@ -45,6 +45,7 @@ COMMANDS = {
     "data": Command("sanderling.cli.data", "app", "Raw trajectories into supervision: import, clean, judge, resample.", "Make"),
     "model": Command("sanderling.cli.train", "models", "Make a randomly initialised model, for tests and benchmarks.", "Make"),
     "train": Command("sanderling.cli.train", "app", "Fine-tune a model: SFT or RL, whole or LoRA, one device or many.", "Make"),
+    "rl": Command("sanderling.cli.train", "learning", "Find out whether information gain can teach a policy.", "Make"),
     "merge": Command("sanderling.cli.merge", "app", "Merge models of one base, and sweep the coefficients.", "Make"),
     "recipe": Command("sanderling.cli.train", "recipes", "Run a whole recipe: worlds, data, SFT, RL, evaluation.", "Make"),
     "eval": Command("sanderling.cli.evaluate", "app", "Measure agents on public benchmarks, whose files you bring.", "Measure"),

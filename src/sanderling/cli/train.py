@@ -1,4 +1,4 @@
-"""``sanderling train``, ``model`` and ``recipe``: change weights, plan that, make a random model, or do all of it. Thin."""
+"""``sanderling train``, ``rl``, ``model`` and ``recipe``: change weights, plan that, make a model, or do all of it. Thin."""
 
 import glob
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sanderling.cli.options import JUDGING, PLACE, RUN, Fresh, Set, argument, one_voice, option, or_help, show, table
+from sanderling.cli.options import JUDGING, PLACE, RUN, Fresh, Set, argument, one_voice, option, or_help, settings, show, table
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 models = typer.Typer(no_args_is_help=True, callback=lambda: None)  # a group, though it has one command
 recipes = typer.Typer(no_args_is_help=True)
+learning = typer.Typer(no_args_is_help=True, callback=lambda: None)
 _MODEL = "Required, here or in the recipe: the Hugging Face directory to start from."
 _DATA = "Required, here or in the recipe: files of trajectories, or of rows made by sanderling data rows (.parquet)."
 _RECIPE = "lora-24gb, dr-venus-4b, literesearcher-4b, agentcpm-explore-4b, or a TOML file of settings."
@@ -29,6 +30,7 @@ _RL_RECIPE = "dr-venus-4b, literesearcher-4b, literesearcher-4b-two, agentcpm-ex
 _HELD_OUT = "Questions that select the checkpoint and are never trained on."
 _JUDGES = "Who scores answers, in place of the recipe's: a rule, or http://host:port/v1#model."
 _ENDPOINT = "Sample rollouts on this vLLM server (sets rl.pipeline.placement=served)."
+_ROLLOUTS = "Stores, runs or recorded files, with several rollouts of each question."
 _SIMPLE = "The loop that fits on a page: one process, synchronous, nothing is resumed."
 
 
@@ -105,6 +107,31 @@ def served_at(endpoint: str | None) -> dict[str, Any]:
     if not name:
         raise UserError(f"--endpoint {endpoint} names no model: write http://host:port/v1#model, as the server calls it.")
     return {"rl.pipeline.placement": "served", "sampler.endpoint": place, "sampler.served": name}
+
+
+@learning.command("check-gains")
+def check_gains(
+    files: Annotated[list[Path] | None, argument("ROLLOUTS...", _ROLLOUTS)] = None,
+    model: Annotated[Path | None, option("--model", "Required: the policy's directory.", "DIR")] = None,
+    profile: Annotated[str | None, option("--profile", "That of the rollouts by default.", "NAME")] = None,
+    out: Annotated[Path, option("--out", "Where gains.html and gains.json go.", "DIR", RUN)] = Path("runs/check-gains"),
+    overrides: Set = None,
+) -> None:
+    """Say whether information gain can teach a policy, before anything is trained.
+
+    16 rollouts or more of each question are best, as sanderling data generate --attempts 16 makes them.
+    """
+    from sanderling.rl.gain_report import CheckConfig, rows_of, run_check
+    from sanderling.runs.progress import command_line
+
+    given = {"files": files or None, "model": model, "profile": profile}
+    config = settings(CheckConfig, None, overrides, given)
+    with one_voice() as report:
+        check = run_check(config, out, report, command_line())
+    found = table("", "")
+    for name, words in rows_of(check):
+        found.add_row(name, words)
+    show(found, check.sentence)
 
 
 @app.command()

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -87,13 +87,18 @@ class Target:
 
 
 def information_gains(
-    trajectories: Sequence[Trajectory], tokenizer: Tokenizer, scorer: Scorer, config: GainConfig
+    trajectories: Sequence[Trajectory],
+    tokenizer: Tokenizer,
+    scorer: Scorer,
+    config: GainConfig,
+    targets: Mapping[str, Sequence[Target]] | None = None,
 ) -> list[list[float | None]]:
     """Each trajectory's gains, one for each turn (rejected attempts left out); None where none is scored.
 
-    Raises UserError for text-only records, ValueError for scores that are not finite.
+    ``targets``: by question; None: as these trajectories have them. Raises UserError for text-only records, ValueError for
+    scores that are not finite.
     """
-    targets = find_targets(trajectories, config)
+    targets = targets or find_targets(trajectories, config)
     plans = [plan_gains(trajectory, targets[trajectory.question.id], tokenizer, config) for trajectory in trajectories]
     scores = scorer.score_many([plan.request for plan in plans])
     return [plan.gains(found) for plan, found in zip(plans, scores, strict=True)]

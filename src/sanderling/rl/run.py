@@ -32,12 +32,14 @@ from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import Placement, RlConfig, check_run
+from sanderling.rl.gain_report import write_check
 from sanderling.rl.health import Health
 from sanderling.rl.queue import META, Batch, Ledger, Rollouts, check_reached, episode_seed, made, with_outcome
 from sanderling.rl.rollouts import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
 from sanderling.rl.step import Learner
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
+from sanderling.runs.progress import command_line
 from sanderling.train.checkpoint import CHECKPOINTS, checkpoints, save_model
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress, read_metrics
 from sanderling.train.rows import Encoding
@@ -319,6 +321,9 @@ class _Run:
             path = self.out_dir / CREDIT / f"{self.learner.step:06d}.jsonl"
             path.parent.mkdir(exist_ok=True)
             replace_file(path, "".join(json.dumps(line) + "\n" for line in self.learner.credit))
+            if self.learner.step == 1 and (check := self.learner.gain_check) is not None:
+                page = write_check(check, self.out_dir, command_line())
+                warnings.warn(f"{check.sentence} See {page}.", HealthWarning, stacklevel=2)
         return {**metrics, "learn_seconds": time.perf_counter() - began}
 
     def save(self, *, now: bool) -> None:

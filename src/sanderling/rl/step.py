@@ -23,9 +23,10 @@ from transformers import PreTrainedModel
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory, turn_indices
+from sanderling.rl.check_gains import GainCheck, check_gains
 from sanderling.rl.config import RlConfig
 from sanderling.rl.credit import Components, build_estimator
-from sanderling.rl.gain import information_gains
+from sanderling.rl.gain import find_targets, information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.losses import RatioTo, build_loss
 from sanderling.rl.rollouts import (
@@ -73,6 +74,8 @@ class Learner:
         """Steps done; with ``updates_per_step`` updates each, or none where nothing was informative."""
         self.credit: list[dict[str, Any]] = []
         """Of the last step, a line for each rollout of the groups that were used."""
+        self.gain_check: GainCheck | None = None
+        """Whether gains can teach, by the run's first step."""
         if checkpoint is not None:
             state = load_state(checkpoint)
             self.trainer.load_state(state)
@@ -102,6 +105,9 @@ class Learner:
         credit = self.estimator.components(table)
         rows = credit_rows(batch, table, credit.total, self.encoding, config.drop_zero_advantage)
         self.credit = list(credit_lines(batch, table, credit, version))
+        if config.gain is not None and self.step == 0:  # before anything is updated
+            targets = find_targets([one.trajectory for one in batch if one.outcome is not None], config.gain)
+            self.gain_check = check_gains(batch, table, credit, targets, self.encoding.tokenizer, self._scorer())
         figures = step_metrics(table, [group for group, _ in decided], profile.tools)
         figures |= credit_figures(credit) | group_figures(decided, version, config)
         trained = {row.trajectory for row in rows}
@@ -116,11 +122,13 @@ class Learner:
         if self.config.gain is None:
             return batch
         scored = [index for index, one in enumerate(batch) if one.outcome is not None]
-        scorer = ModelScorer(self.trainer.scored, self.config.trainer, self.team)
         trajectories = [batch[index].trajectory for index in scored]
-        gains = information_gains(trajectories, self.encoding.tokenizer, scorer, self.config.gain)
+        gains = information_gains(trajectories, self.encoding.tokenizer, self._scorer(), self.config.gain)
         found = dict(zip(scored, gains, strict=True))
         return [replace(one, gains=found.get(index)) for index, one in enumerate(batch)]
+
+    def _scorer(self) -> ModelScorer:
+        return ModelScorer(self.trainer.scored, self.config.trainer, self.team)
 
     def _with_logprobs(self, rows: list[Row]) -> list[Row]:
         """Rows with proximal and reference log-probabilities, where the loss reads them.

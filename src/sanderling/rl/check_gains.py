@@ -1,0 +1,323 @@
+"""Whether information gain can teach a policy, said before anything is trained: figures of a few hundred rollouts.
+
+Gains can fail in three ways, each with its figure. The *probe* may be foreign: an accepted answer has fewer nats a token behind
+it than where the policy itself wrote that answer. Gains may not see *needed visits*, which are the first to bring a fact of
+``meta.facts``: so there is the AUC of gain for these against other visits, for the answer's fact and for those before it. And
+they may say nothing that *outcomes* do not say. A turn's true worth is known where rollouts of a group share their first calls:
+the mean outcome of the others that also took the turn, less that of all others that stood before it. What gains add to the R²
+that GRPO's advantages have over that worth is what they can teach. Importable without torch.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sanderling.agent.turns import signature
+from sanderling.core.chat import Tokenizer
+from sanderling.core.record import NodeKind, Trajectory, turn_indices
+from sanderling.rl.credit import Components, GrpoConfig, grpo
+from sanderling.rl.gain import Probe, Target, contexts, forced
+from sanderling.rl.table import Graded, TurnTable
+from sanderling.train.rows import FloatArray, IntArray, Scorer, ScoreRequest
+from sanderling.world.addresses import canonical_url
+
+FOREIGN = 1.0  # nats a token that answers lose behind a foreign probe
+LEAST_AUC = 0.75  # of needed visits before the last
+LEAST_ADDED = 0.02  # R² that gains add to outcomes
+_LEAST_OTHERS = 4  # rollouts that share a turn, or the calls before it, without which its worth is not known
+_LEAST = 10  # visits or turns of a kind, without which a figure says nothing
+_RESAMPLES = 400
+FINAL, BEFORE, OTHER = "brings the answer", "brings a fact before it", "brings neither"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, its 95% interval over questions (None: there is one question only), and how many rows it is of."""
+
+    value: float
+    interval: tuple[float, float] | None
+    n: int
+
+    def __str__(self) -> str:
+        between = "" if self.interval is None else "{:.3f} to {:.3f}; ".format(*self.interval)
+        return f"{self.value:.3f} ({between}n = {self.n:,})"
+
+
+@dataclass(frozen=True)
+class ProbeFigures:
+    """The probe at the prompts of right answers; nats a token, means over rollouts. None: no rollout was right."""
+
+    prefix: str  # the commonest one's
+    own: float | None  # of the answer where the policy wrote it
+    behind: float | None  # of the likeliest accepted answer behind the probe
+    probe: float | None  # of the probe itself
+    written: float  # share of answering turns that hold their question's probe
+
+    @property
+    def is_foreign(self) -> bool:
+        return self.own is not None and self.behind is not None and self.behind < self.own - FOREIGN
+
+
+@dataclass(frozen=True)
+class GainCheck:
+    """What a few hundred rollouts say. None: they do not tell."""
+
+    rollouts: int
+    questions: int
+    right: float  # mean outcome
+    scored: int  # turns with a gain
+    cut: int  # rollouts that are longer than the model reads, and measured up to there
+    probe: ProbeFigures
+    auc_final: Figure | None
+    auc_before: Figure | None
+    within: float | None  # share of the variance of gains' credit that lies within trajectories
+    outcome_r2: Figure | None  # of GRPO's advantages over turns' worth
+    added_r2: Figure | None  # what gains add to it
+    milestones: bool
+    gains: dict[str, list[float]]  # by what a visit brings, sorted
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether nothing speaks against it, and gains add something for certain."""
+        added = self.added_r2
+        return not self.reasons and added is not None and added.interval is not None and added.interval[0] > 0
+
+    @property
+    def reasons(self) -> list[str]:
+        """What speaks against it."""
+        found: list[str] = []
+        if self.probe.is_foreign:
+            found.append(
+                f"the probe is foreign to the policy (answers have {self.probe.behind:.2f} nats a token behind it, "
+                f"{self.probe.own:.2f} where the policy wrote them): leave rl.gain.probe out"
+            )
+        if self.auc_before is not None and self.auc_before.value < LEAST_AUC:
+            advice = "" if self.milestones else "; rl.gain.milestones=true measures these facts themselves"
+            found.append(f"they do not see needed visits before the last (AUC {self.auc_before.value:.2f}){advice}")
+        elif self.auc_final is not None and self.auc_final.value < LEAST_AUC:
+            found.append(f"they do not see the visits that bring the answer (AUC {self.auc_final.value:.2f})")
+        if self.added_r2 is not None and self.added_r2.value < LEAST_ADDED:
+            found.append(f"they add {self.added_r2.value:+.3f} to the R² of outcomes")
+        return found
+
+    @property
+    def sentence(self) -> str:
+        """Worth it or not, and why."""
+        if self.scored == 0:
+            why = f"; {self.cut:,} are longer than the model reads" if self.cut else ""
+            return f"It cannot be said whether gains can teach: no turn of these rollouts has one{why}."
+        if self.reasons:
+            return f"Gains are not worth it here: {', and '.join(self.reasons)}."
+        if self.added_r2 is None:
+            return (
+                "It cannot be said whether gains can teach: too few rollouts of a question share their first calls. "
+                "Make 16 or more of each question."
+            )
+        if not self.is_worth_it:
+            added = f"they add {self.added_r2} to the R² of outcomes"
+            return f"It cannot be said yet whether gains can teach: {added}. Make more rollouts."
+        seen = "" if self.auc_before is None else f", and see needed visits before the last (AUC {self.auc_before.value:.2f})"
+        return f"Gains are worth a try: they add {self.added_r2.value:+.3f} to the R² of outcomes{seen}."
+
+
+def check_gains(
+    batch: Sequence[Graded],
+    table: TurnTable,
+    credit: Components,
+    targets: Mapping[str, Sequence[Target]],
+    tokenizer: Tokenizer,
+    scorer: Scorer,
+    cut: int = 0,
+) -> GainCheck:
+    """The figures of a batch whose gains are measured: of these ``targets``. ``table`` and ``credit`` are of the batch."""
+    groups: IntArray = table.group
+    brings = np.array([kind for one in batch for kind in visits_bring(one.trajectory)], dtype=object)
+    brings[~table.gain_scored] = None
+    outcomes = [one.outcome for one in batch if one.outcome is not None]
+
+    def auc(kind: str) -> Figure | None:
+        asked = np.flatnonzero((brings == kind) | (brings == OTHER))
+        needed = brings[asked] == kind
+        if min(needed.sum(), (~needed).sum()) < _LEAST:
+            return None
+        return _resampled(lambda at: _auc(table.gain[asked[at]], needed[at]), groups[asked])
+
+    worth, weight = turns_worth(batch, table)
+    known = np.flatnonzero(weight > 0)
+    outcome, gain = grpo(table, GrpoConfig()).total[known], credit.gain[known]
+
+    def r2(at: IntArray, *columns: FloatArray) -> float:
+        return _r2(worth[known][at], [column[at] for column in columns], weight[known][at])
+
+    enough = known.size >= _LEAST
+    return GainCheck(
+        rollouts=len(batch),
+        questions=len({one.trajectory.question.id for one in batch}),
+        right=float(np.mean(outcomes)) if outcomes else 0.0,
+        scored=int(table.gain_scored.sum()),
+        cut=cut,
+        probe=probe_figures(batch, {name: found[0] for name, found in targets.items()}, tokenizer, scorer),
+        auc_final=auc(FINAL),
+        auc_before=auc(BEFORE),
+        within=_share_within(credit.gain, table.trajectory),
+        outcome_r2=_resampled(lambda at: r2(at, outcome), groups[known]) if enough else None,
+        added_r2=_resampled(lambda at: r2(at, outcome, gain) - r2(at, outcome), groups[known]) if enough else None,
+        milestones=any(len(found) > 1 for found in targets.values()),
+        gains={kind: sorted(map(float, table.gain[brings == kind])) for kind in (FINAL, BEFORE, OTHER)},
+    )
+
+
+# -- the probe ---------------------------------------------------------------------------------------------------------------
+
+
+def probe_figures(batch: Sequence[Graded], answers: Mapping[str, Target], tokenizer: Tokenizer, scorer: Scorer) -> ProbeFigures:
+    """How the probe fares at the prompts of right answers, against what the policy wrote there itself."""
+    right = [one.trajectory for one in batch if one.outcome]
+    asked = [found for one in right if (found := _own_answer(one, answers[one.question.id], tokenizer))]
+    rows = [[float(values.mean()) for values in found] for found in scorer.score_many(asked)]
+    last = [(one.trajectory.question.id, one.trajectory.nodes[turn_indices(one.trajectory)[-1]]) for one in batch]
+    written = [answers[name].probe.prefix in turn.text for name, turn in last if turn.answer is not None]
+    probes = [target.probe.prefix for target in answers.values()]
+
+    def mean(values: Iterable[float]) -> float | None:
+        found = list(values)
+        return float(np.mean(found)) if found else None
+
+    return ProbeFigures(
+        prefix=max(probes, key=probes.count),
+        own=mean(row[0] for row in rows),
+        behind=mean(max(row[2:]) for row in rows),
+        probe=mean(row[1] for row in rows),
+        written=mean(written) or 0.0,
+    )
+
+
+def _own_answer(trajectory: Trajectory, target: Target, tokenizer: Tokenizer) -> ScoreRequest | None:
+    """At the prompt of the answering turn: the answer as it was written, the probe itself, and all forms behind the probe."""
+    last = turn_indices(trajectory)[-1]
+    turn = trajectory.nodes[last]
+    match, parent = target.pattern.search(turn.text), turn.parent
+    if match is None or parent is None:
+        return None
+    (ids,), ((_, cut),) = contexts(trajectory.model_copy(update={"leaf": parent}), [parent])
+    own = forced(tokenizer, Probe(prefix=turn.text[: match.start()], suffix=turn.text[match.end() :][:8]), match[0])
+    behind = [forced(tokenizer, target.probe, form) for form in target.forms]
+    begin = max(1, behind[0][1][0])  # of a probe without words, the answer's first token
+    asked = [own, (behind[0][0], (0, begin)), *behind]
+    return ScoreRequest(ids, [cut] * len(asked), [ids for ids, _ in asked], [span for _, span in asked])
+
+
+# -- needed visits -----------------------------------------------------------------------------------------------------------
+
+
+def visits_bring(trajectory: Trajectory) -> Iterator[str | None]:
+    """Of each turn: which fact its visits were the first to bring; None where it visits nothing.
+
+    By the pages that ``meta.facts`` name. Of a question without such facts, the first page that names an accepted answer.
+    """
+    question = trajectory.question
+    accepted = {answer.casefold() for answer in question.answers}
+    needed: dict[str, str] = {}
+    for fact in question.meta.get("facts", ()):
+        forms = {form.casefold() for form in ([fact["object"]] if isinstance(fact["object"], str) else fact["object"])}
+        if url := fact.get("url"):
+            needed[canonical_url(url)] = FINAL if forms & accepted else needed.get(canonical_url(url), BEFORE)
+    observed = {node.parent: node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION}
+    answer = Target(question.answers, Probe(prefix=""))
+    seen: set[str] = set()
+    for index in turn_indices(trajectory):
+        node = observed.get(index)
+        visits = [event for event in node.events if event.role == "visit"] if node else []
+        if node is None or not visits:
+            yield None
+            continue
+        if needed:
+            read = {canonical_url(url) for event in visits for url in event.provenance}
+            brought = {needed[url] for url in read - seen if url in needed}
+            seen |= read
+        else:
+            brought = {FINAL} if not seen and question.answers and answer.pattern.search(node.text) else set[str]()
+            seen |= brought
+        yield FINAL if FINAL in brought else BEFORE if brought else OTHER
+
+
+# -- turns' worth ------------------------------------------------------------------------------------------------------------
+
+
+State = tuple[int, tuple[str, ...]]
+"""A group, and the calls that were made, turn by turn."""
+
+
+def turns_worth(batch: Sequence[Graded], table: TurnTable) -> tuple[FloatArray, FloatArray]:
+    """What each turn is worth [K], and by how many other rollouts that is known [K]; 0: it is not.
+
+    Rollouts of a group that made the same calls stand before the same: their worlds are deterministic, and share a seed.
+    """
+    worth, weight = np.zeros(len(table)), np.zeros(len(table))
+    took: dict[State, list[int]] = defaultdict(list)
+    paths: list[list[State]] = []
+    for number, one in enumerate(batch):
+        made: tuple[str, ...] = ()
+        path: list[State] = [(one.group, made)]
+        for index in turn_indices(one.trajectory):
+            turn = one.trajectory.nodes[index]
+            made = (*made, " ".join(map(signature, turn.calls)) or turn.text)
+            path.append((one.group, made))
+        paths.append(path)
+        if one.outcome is not None:
+            for state in path:
+                took[state].append(number)
+
+    def others(state: State, number: int) -> list[float]:
+        return [batch[other].outcome or 0.0 for other in took[state] if other != number]
+
+    for number, path in enumerate(paths):
+        rows = np.flatnonzero(table.trajectory == number)
+        for row, before, after in zip(rows, path, path[1:], strict=False):
+            stood, went = others(before, number), others(after, number)
+            if len(went) >= _LEAST_OTHERS:
+                worth[row], weight[row] = np.mean(went) - np.mean(stood), len(went)
+    return worth, weight
+
+
+# -- statistics --------------------------------------------------------------------------------------------------------------
+
+
+def _resampled(statistic: Callable[[IntArray], float], groups: IntArray) -> Figure:
+    """A statistic of rows, with its interval over groups drawn with replacement."""
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    rng, interval = np.random.default_rng(0), None
+    if len(members) > 1:
+        draws = rng.integers(len(members), size=(_RESAMPLES, len(members)))
+        drawn = [statistic(np.concatenate([members[at] for at in draw])) for draw in draws]
+        low, high = np.nanquantile(drawn, (0.025, 0.975))
+        interval = float(low), float(high)
+    return Figure(statistic(np.arange(len(groups))), interval, len(groups))
+
+
+def _auc(values: FloatArray, positive: np.ndarray) -> float:
+    """The chance that a positive has the larger value, ties counting half; NaN without both kinds."""
+    ones, zeros = np.sort(values[positive]), np.sort(values[~positive])
+    if not ones.size or not zeros.size:
+        return float("nan")
+    below = np.searchsorted(zeros, ones, "left") + np.searchsorted(zeros, ones, "right")
+    return float(below.mean() / 2 / zeros.size)
+
+
+def _r2(y: FloatArray, columns: Sequence[FloatArray], weight: FloatArray) -> float:
+    """Of weighted least squares with a constant; 0 where nothing varies."""
+    root = np.sqrt(weight)
+    design = np.stack([np.ones_like(y), *columns], axis=1) * root[:, None]
+    fitted = design @ np.linalg.lstsq(design, y * root, rcond=None)[0]
+    total = float(((y - np.average(y, weights=weight)) ** 2 * weight).sum())
+    return 1.0 - float(((y * root - fitted) ** 2).sum()) / total if total > 0 else 0.0
+
+
+def _share_within(values: FloatArray, trajectory: IntArray) -> float | None:
+    """The share of the variance over turns that lies within trajectories."""
+    if not values.size or not values.var() > 0:
+        return None
+    means = np.bincount(trajectory, values) / np.maximum(np.bincount(trajectory), 1)
+    return float(((values - means[trajectory]) ** 2).mean() / values.var())

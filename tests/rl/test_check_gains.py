@@ -1,0 +1,171 @@
+"""Whether gains can teach: the figures on rollouts whose truth is known, and the command on models and recorded files."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_gain import TOKENS, with_facts
+from train_records import record
+from typer.testing import CliRunner
+
+from sanderling.cli.main import build_app
+from sanderling.core.record import NodeKind, ToolEvent, Trajectory
+from sanderling.core.types import ToolCall, ToolStatus
+from sanderling.recipes.tiny import SHIPPED_SFT
+from sanderling.rl.check_gains import BEFORE, FINAL, OTHER, GainCheck, check_gains, turns_worth, visits_bring
+from sanderling.rl.credit import Assignment, IgpoConfig, build_estimator
+from sanderling.rl.gain import GainConfig, Probe, find_targets
+from sanderling.rl.table import Graded, build_table
+from sanderling.runs.jsonl import write_trajectories
+
+FACTS = ({"object": "the Guild", "url": "https://a.example/Ann"}, {"object": "Oslo", "url": "https://a.example/Guild"})
+
+
+def visiting(pages: str, *, answer: str = "Oslo", question: str = "q", facts=FACTS) -> Trajectory:
+    """A rollout that visits pages, a letter each (A: Ann's, G: the Guild's), and answers."""
+    one = record("v" * len(pages) + "a", question=question, answer=answer)
+    urls = iter(
+        {"A": "https://a.example/Ann", "G": "https://a.example/Guild"}.get(page, f"https://b.example/{page}") for page in pages
+    )
+    calls = iter(pages)
+    nodes = []
+    for node in one.nodes:
+        if node.kind is NodeKind.TURN and node.answer is None:
+            node = node.model_copy(update={"calls": (ToolCall(name="visit", arguments={"url": next(calls)}),)})
+        if node.kind is NodeKind.OBSERVATION:
+            event = ToolEvent(name="visit", role="visit", status=ToolStatus.OK, provenance=(next(urls),))
+            node = node.model_copy(update={"events": (event,)})
+        nodes.append(node)
+    return with_facts(one.model_copy(update={"nodes": tuple(nodes)}), *facts)
+
+
+def test_needed_visits_are_the_first_to_bring_a_fact():
+    assert list(visits_bring(visiting("xAAGG"))) == [OTHER, BEFORE, OTHER, FINAL, OTHER, None]
+    assert list(visits_bring(visiting("GA"))) == [FINAL, BEFORE, None]
+    told = visiting("xy", facts=())
+    nodes = [n.model_copy(update={"text": "It is in Oslo."}) if n.kind is NodeKind.OBSERVATION else n for n in told.nodes]
+    assert list(visits_bring(told.model_copy(update={"nodes": tuple(nodes)}))) == [FINAL, OTHER, None], "by the answer's name"
+
+
+def batch_of(*rollouts: tuple[str, float], gains=lambda pages: [None] * len(pages)) -> list[Graded]:
+    made = []
+    for pages, outcome in rollouts:
+        one = visiting(pages, answer="Oslo" if outcome else "Rome")
+        size = len(pages) + 1
+        made.append(Graded(one, 0, outcome, [0.0] * size, [False] * size, gains=[*gains(pages), None]))
+    return made
+
+
+def test_a_turns_worth_is_the_mean_outcome_of_the_others_that_took_it_less_of_those_that_stood_before_it():
+    batch = batch_of(*[("A", 1.0)] * 5, *[("B", 0.0)] * 5, ("C", 1.0))
+    worth, weight = turns_worth(batch, build_table(batch))
+    assert weight.reshape(-1, 2)[0, 0] == 4 and weight.reshape(-1, 2)[10, 0] == 0, "nobody else took C"
+    assert worth[0] == pytest.approx(4 / 4 - 5 / 10) and worth[1] == 0, "the answer is one that all four gave"
+    assert worth[10] == pytest.approx(0 / 4 - 6 / 10)
+
+
+class Scores:
+    """Everything is equally likely, but for what stands behind a probe that is not the policy's."""
+
+    def __init__(self, behind: float = -0.5) -> None:
+        self.behind = behind
+
+    def score_many(self, requests):
+        return [
+            [np.full(end - first, -0.5 if place == 0 else self.behind) for place, (first, end) in enumerate(r.answer_spans)]
+            for r in requests
+        ]
+
+
+def checked(batch: list[Graded], scores: Scores, config: GainConfig) -> GainCheck:
+    table = build_table(batch)
+    credit = build_estimator(IgpoConfig(assignment=Assignment.OWN_TURN, gamma=0.9)).components(table)
+    return check_gains(batch, table, credit, find_targets([one.trajectory for one in batch], config), TOKENS, scores)
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_gains_that_follow_worth_are_worth_it_and_those_that_do_not_see_needed_visits_are_not(sees: bool):
+    rng = np.random.default_rng(5)
+    rollouts = []
+    for _ in range(160):
+        first = "AB"[rng.integers(2)]
+        second = "GH"[rng.integers(2)]
+        rollouts.append((first + second, float(rng.random() < (0.9 if first + second == "AG" else 0.15))))
+
+    def gains(pages: str) -> list[float]:
+        return [float(page in "AG") * sees + 0.1 * float(rng.normal()) for page in pages]
+
+    made = batch_of(*rollouts, gains=gains)
+    made = [replace(one, group=number % 4) for number, one in enumerate(made)]
+    check = checked(made, Scores(), GainConfig())
+    assert check.is_worth_it is sees, check.sentence
+    assert check.auc_before is not None and check.added_r2 is not None and check.outcome_r2 is not None
+    assert check.auc_before.interval is not None and check.added_r2.interval is not None
+    assert check.auc_before.interval[0] <= check.auc_before.value <= check.auc_before.interval[1]
+    assert (check.added_r2.value > 0.1) is sees
+    assert ("worth a try" in check.sentence) is sees and ("do not see needed visits" in check.sentence) is not sees
+
+
+def test_a_probe_behind_which_answers_are_unlikely_is_foreign_and_says_so():
+    batch = batch_of(("A", 1.0), ("A", 1.0), ("B", 0.0), gains=lambda pages: [0.1] * len(pages))
+    given = GainConfig(probe=Probe(prefix="Well then: "))
+    found = checked(batch, Scores(behind=-4.9), given)
+    assert found.probe.is_foreign and "the probe is foreign" in found.sentence
+    assert (found.probe.own, found.probe.behind, found.probe.written) == (-0.5, -4.9, 0.0)
+    own = checked(batch, Scores(), GainConfig())
+    assert not own.probe.is_foreign and own.probe.written > 0.5
+    assert "too few rollouts of a question share" in own.sentence
+
+
+def test_without_a_right_rollout_or_a_gain_it_says_what_it_cannot_tell():
+    batch = batch_of(("A", 0.0), ("B", 0.0))
+    found = checked(batch, Scores(), GainConfig())
+    assert found.probe.own is None and found.added_r2 is None and found.auc_final is None
+    assert "no turn of these rollouts has one" in found.sentence
+
+
+# -- the command -------------------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str | Path):
+    return CliRunner().invoke(build_app("rl"), ["rl", "check-gains", *map(str, arguments)])
+
+
+def test_the_command_measures_a_stores_rollouts_and_writes_a_page(tmp_path: Path):
+    rollouts = [visiting(pages, answer=answer) for pages, answer in [("AG", "Oslo")] * 6 + [("AH", "Rome")] * 6]
+    made = [one.model_copy(update={"id": str(number), "tokenizer": None}) for number, one in enumerate(rollouts)]
+    write_trajectories(tmp_path / "made.jsonl", made)
+    store = tmp_path / "made.jsonl"
+    result = run(store, "--model", SHIPPED_SFT, "--out", tmp_path / "found", "--set", "gain.milestones=true")
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "found" / "gains.json").read_text())
+    assert found["rollouts"] == 12 and found["scored"] == 24 and found["right"] == 0.5
+    assert not found["worth_it"] and "cannot be said" in found["sentence"], "one question, twelve rollouts"
+    assert found["sentence"] in result.output.replace("\n", " ")
+    page = (tmp_path / "found" / "gains.html").read_text()
+    assert found["sentence"] in page and "<svg" in page and "src=" not in page
+
+
+def test_bad_input_is_told_in_one_sentence(tmp_path: Path):
+    write_trajectories(tmp_path / "open.jsonl", [record("va", answers=())])
+    for arguments, says in (
+        ((tmp_path / "no.jsonl", "--model", SHIPPED_SFT), "There is no file"),
+        ((tmp_path / "open.jsonl", "--model", SHIPPED_SFT), "accepted answers"),
+        ((tmp_path / "open.jsonl", "--model", tmp_path / "no"), "no model directory"),
+        ((tmp_path / "open.jsonl", "--model", SHIPPED_SFT, "--set", "gain.form=odd"), "form"),
+        (("--model", SHIPPED_SFT), "files"),
+    ):
+        result = run(*arguments, "--out", tmp_path / "found")
+        assert result.exit_code != 0 and says in str(result.exception), (arguments, result.exception)
+
+
+@pytest.mark.skipif("SANDERLING_RECORDED" not in os.environ, reason="SANDERLING_RECORDED names no directory")
+def test_recorded_rollouts_that_are_longer_than_the_model_reads_are_measured_up_to_there(tmp_path: Path):
+    recorded = Path(os.environ["SANDERLING_RECORDED"]) / "dr-venus-sft"
+    result = run(recorded, "--model", SHIPPED_SFT, "--out", tmp_path / "found")
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "found" / "gains.json").read_text())
+    assert found["cut"] == found["rollouts"] > 0 and not found["worth_it"]
