@@ -37,15 +37,17 @@ SHOWN = ("all", "failing", "succeeding")
 
 @dataclass(frozen=True)
 class World:
-    """One informative visit (but for noise), extra turns, and an answer."""
+    """Informative visits (but for noise), extra turns, and an answer."""
 
     says: str
     before: bool = False
-    """Extra turns come before the informative visit and put it off, else after it."""
+    """Extra turns come before the informative visits and put them off, else after them."""
     visits: bool = True
     """Extra turns are visits, with a gain of 0 or noise, else searches, which have none."""
+    facts: int = 1
+    """Informative visits: with milestone gains each brings a fact, and its gain is the mean's share of that."""
     gain: float = 1.0
-    """Mean of the informative visit's gain, with a standard deviation of 0.5."""
+    """Mean of informative visits' gains together, with a standard deviation of half of each's."""
     noise: float = 0.0
     """Standard deviation of extra visits' gains."""
     theta: float = 0.5
@@ -58,6 +60,13 @@ WORLDS = {
     "after, noise": World("visits with gains of mean 0, answer", gain=0.0, noise=1.0),
     "before, unscored": World("extra searches, visit, answer", before=True, visits=False),
     "before, zero": World("extra visits with gain 0, visit, answer", before=True),
+    "milestones, after": World("visits that bring a fact each of four, extra visits with gain 0, answer", facts=4),
+    "milestones, noise": World(
+        "visits that bring a fact each of four, extra visits with gains of mean 0, answer", facts=4, noise=0.1
+    ),
+    "milestones, before": World(
+        "extra visits with gain 0, visits that bring a fact each of four, answer", facts=4, before=True
+    ),
     "before, zero, bad": World("extra visits with gain 0, visit with a negative gain, answer", before=True, gain=-1.0),
 }
 
@@ -78,15 +87,17 @@ def sample(world: World, rng: np.random.Generator) -> Batch:
     """One optimizer batch of trajectories."""
     count = GROUPS * SIZE
     extra = np.minimum(rng.geometric(1.0 - world.theta, count) - 1, MOST_EXTRA)
-    owner = np.repeat(np.arange(count), extra + 2)
-    turn = np.arange(len(owner)) - (np.cumsum(extra + 2) - extra - 2)[owner]
-    informs = turn == (extra[owner] if world.before else 0)
-    answers = turn == extra[owner] + 1
-    decision = turn if world.before else turn - 1
+    turns = extra + world.facts + 1
+    owner = np.repeat(np.arange(count), turns)
+    turn = np.arange(len(owner)) - (np.cumsum(turns) - turns)[owner]
+    answers = turn == turns[owner] - 1
+    informs = ~answers & (turn >= extra[owner] if world.before else turn < world.facts)
+    decision = turn if world.before else turn - world.facts
     decides = (decision >= 0) & (decision <= extra[owner]) & (decision < MOST_EXTRA)
     goes_on = decision < extra[owner]
     scored = ~answers & (informs | world.visits)
-    gain = np.where(informs, rng.normal(world.gain, 0.5, len(owner)), world.noise * rng.normal(size=len(owner)))
+    one = world.gain / world.facts
+    gain = np.where(informs, rng.normal(one, 0.5 / world.facts, len(owner)), world.noise * rng.normal(size=len(owner)))
     succeeds = rng.random(count) < 0.5
     visits = np.where(scored, TurnTool.VISIT, TurnTool.SEARCH)
     everywhere = np.ones(len(owner), dtype=np.bool_)
