@@ -32,7 +32,6 @@ from sanderling.agent.agent import Silence
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.rl.config import Placement, RlConfig, check_run
-from sanderling.rl.gain_report import write_check
 from sanderling.rl.health import Health
 from sanderling.rl.queue import META, Batch, Ledger, Rollouts, check_reached, episode_seed, made, with_outcome
 from sanderling.rl.rollouts import Actor, Ask, FinishedRollout, Group, GroupStatus, Score, rule_score
@@ -322,6 +321,8 @@ class _Run:
             path.parent.mkdir(exist_ok=True)
             replace_file(path, "".join(json.dumps(line) + "\n" for line in self.learner.credit))
             if self.learner.step == 1 and (check := self.learner.gain_check) is not None:
+                from sanderling.rl.gain_report import write_check
+
                 page = write_check(check, self.out_dir, command_line())
                 warnings.warn(f"{check.sentence} See {page}.", HealthWarning, stacklevel=2)
         return {**metrics, "learn_seconds": time.perf_counter() - began}
