@@ -147,14 +147,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     port: multiprocessing.Queue[int] = multiprocessing.Queue()
-    known = cases()
+    known, load = cases(), os.getloadavg()[0]
     server = multiprocessing.get_context("fork").Process(target=serve, args=(port, known), daemon=True)
     server.start()
     with tempfile.TemporaryDirectory() as place:
         found = asyncio.run(measured(port.get(), known, Path(place) / "web.db"))
     server.terminate()
     made: dict[str, object] = {"command": "python benchmarks/fetch.py", "date": datetime.now(UTC).date().isoformat()}
-    made |= {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "python": platform.python_version()}
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} before"
+    made |= {"machine": machine, "python": platform.python_version()}
     text = json.dumps(made | found, indent=1, ensure_ascii=False)
     print(text)
     if given.out:
