@@ -244,8 +244,10 @@ async def test_a_part_that_misses_the_deadline_costs_only_itself():
         ({"urls": {"serper": HERE, "jina": "r.jina.ai"}, "readers": ["jina"]}, r"jina: r\.jina\.ai is no web address"),
         ({"engines": ["sarper"]}, "did you mean 'serper'"), ({"urls": {"serper": HERE, "jnia": HERE}}, "no service 'jnia'"),
         ({"urls": {"serper": HERE}, "readers": ["chrome"]}, "no page reader 'chrome'"),
+        ({"allowed_hosts": ["wiki.local:8080"]}, "leave out scheme, port"),
+        ({"allowed_hosts": ["http://127.0.0.1"]}, "more than a host"),
     ],
 )  # fmt: skip
 def test_settings_say_what_is_missing(settings, words):
-    with pytest.raises(UserError, match=words):
+    with pytest.raises((UserError, ValueError), match=words):
         LiveWeb(LiveConfig(**settings), {})

@@ -203,6 +203,15 @@ async def test_of_a_robots_txt_that_is_too_long_the_beginning_is_kept_to(site: S
         assert (await read(site, "/page"))[0] is ToolStatus.OK
 
 
+async def test_workers_import_nothing_of_where_they_are_started(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "protego.py").write_text("raise SystemExit")
+    site.pages["/robots.txt"] = b"User-agent: *\nDisallow: /x\n"
+    monkeypatch.chdir(tmp_path)
+    assert (await read(site, "/page"))[0] is ToolStatus.OK
+
+
 async def test_one_page_of_a_host_at_a_time_and_not_at_once(site: Site) -> None:
     began: list[float] = []
     under_way = [0, 0]

@@ -27,7 +27,11 @@ AT = "http://engine.test"
 
 
 async def asked(
-    engine: str, answer: httpx.Response | list[httpx.Response], as_of: date | None = None, **settings: Any
+    engine: str,
+    answer: httpx.Response | list[httpx.Response],
+    as_of: date | None = None,
+    query: str = "tidal flats",
+    **settings: Any,
 ) -> tuple[list[httpx.Request], SearchReply]:
     """What an engine is sent, and what becomes of its answer."""
     answers, sent = answer if isinstance(answer, list) else [answer], list[httpx.Request]()
@@ -39,7 +43,7 @@ async def asked(
     env = {f"{engine.upper()}_API_KEY": "sk-secret"}
     plain = {"engines": [engine], "urls": {engine: AT}, "pause_s": 0.0, "attempts": 1}
     async with LiveWeb(LiveConfig(**plain | settings), env, as_of=as_of, transport=httpx.MockTransport(give)) as web:
-        return sent, await web.search("tidal flats", limit=30)
+        return sent, await web.search(query, limit=30)
 
 
 HIT = {"title": "Flats", "url": "https://a.test/x", "snippet": "The tide"}
@@ -71,6 +75,13 @@ async def test_each_engine_is_spoken_to_in_its_own_way(engine: str, reply: Any, 
     assert said == sent
     keys = {"serper": "x-api-key", "brave": "x-subscription-token", "tavily": "authorization"}
     assert ("sk-secret" in request.headers.get(keys.get(engine, "none"), "")) is (engine in keys)
+
+
+@pytest.mark.parametrize(("engine", "name", "most"), [("brave", "q", 50), ("tavily", "query", 80)])
+async def test_longer_questions_than_an_engine_takes_are_cut(engine: str, name: str, most: int) -> None:
+    requests, _ = await asked(engine, httpx.Response(200, json={}), query="tide " * 100)
+    said = json.loads(requests[0].content) if requests[0].content else dict(requests[0].url.params)
+    assert len(said[name].split()) == most
 
 
 def recorded(name: str, status: int = 200) -> httpx.Response:

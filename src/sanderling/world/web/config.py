@@ -1,9 +1,10 @@
 """Settings of the live web. Keys come from the environment and are in no settings file."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sanderling.core.config import Frozen
 
@@ -20,7 +21,7 @@ class LiveConfig(Frozen):
     urls: dict[str, str] = Field(default={})
     """Where services are, by name: ``urls.searxng=http://127.0.0.1:8888``."""
     allowed_hosts: tuple[str, ...] = ()
-    """Hosts on this machine or a private network whose pages may be read."""
+    """Hosts on this machine or a private network whose pages may be read, at every port: ``wiki.local``, ``[::1]``."""
     prices: dict[str, Annotated[float, Field(ge=0)]] = Field(default={})
     """What a call of a service costs, by name: ``prices.serper=0.001``; the others are free."""
     max_cost: float | None = Field(default=None, ge=0)
@@ -45,3 +46,11 @@ class LiveConfig(Frozen):
     """At one request, where the service or site is busy or broken."""
     pause_s: float = Field(default=1.0, ge=0)
     """Seconds before the second attempt; doubled each time, unless the service says how long."""
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts_alone(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            if not re.fullmatch(r"[^\s/:@]+|\[[0-9A-Fa-f:.]+\]", host):
+                raise ValueError(f"{host!r} is more than a host: leave out scheme, port and path, as in wiki.local or [::1]")
+        return hosts

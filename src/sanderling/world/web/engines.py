@@ -77,7 +77,7 @@ def _searxng_hits(reply: Mapping[str, Any]) -> Sequence[SearchHit] | ToolStatus:
 
 def _brave(asked: Asking) -> Request:
     until = {} if asked.as_of is None else {"freshness": f"1970-01-01to{asked.as_of}"}
-    params = {"q": asked.query[:400], "count": str(asked.limit), **until}
+    params = {"q": " ".join(asked.query.split()[:50])[:400], "count": str(asked.limit), **until}
     return Request("/res/v1/web/search", params=params, headers={"X-Subscription-Token": asked.key})
 
 
@@ -90,7 +90,9 @@ def _brave_hits(reply: Mapping[str, Any]) -> Sequence[SearchHit]:
 def _tavily(asked: Asking) -> Request:
     until = {} if asked.as_of is None else {"end_date": str(asked.as_of)}
     return Request(
-        "/search", {"query": asked.query, "max_results": asked.limit, **until}, headers={"Authorization": f"Bearer {asked.key}"}
+        "/search",
+        {"query": asked.query[:400], "max_results": asked.limit, **until},
+        headers={"Authorization": f"Bearer {asked.key}"},
     )
 
 

@@ -28,6 +28,7 @@ HEADERS = {
     "Accept-Language": "en,*;q=0.5",
 }
 _MOST_REDIRECTS = 10
+_LONGEST_ADDRESS = 8_192  # characters; servers take no longer ones, and to read one takes the loop's time
 _LONGEST_WAIT_S = 10.0  # for a busy site, amid a visit
 _NO_TEXT = re.compile(r"\s*(?:image|audio|video|font|model|multipart)/", re.IGNORECASE)
 
@@ -39,7 +40,7 @@ class Got:
     url: str
     status: int
     headers: httpx.Headers
-    body: bytes | None  # None: too much of it, or of a kind that is no text
+    body: bytes | bytearray | None  # None: too much of it, or of a kind that is no text
 
 
 class Direct:
@@ -80,7 +81,8 @@ class Direct:
         """The page, or the address at another host where it is; cookies that a site sets on the way are shown to it."""
         left, where = self._config.attempts, url
         for _ in hops:
-            if not where.lower().startswith(("http://", "https://")) or not await self.manners.allows(where):
+            is_address = where.lower().startswith(("http://", "https://")) and len(where) <= _LONGEST_ADDRESS
+            if not is_address or not await self.manners.allows(where):
                 raise NotAllowedError(where)
             got = await self._got(client, where)
             while got.status in (429, 503) and (left := left - 1) and "retry-after" in got.headers:
@@ -117,18 +119,17 @@ class Direct:
     async def _got(self, client: httpx.AsyncClient, url: str, most: int = LIMITS.document_bytes, *, cut: bool = False) -> Got:
         """One reply; ``cut``: of one with more than ``most`` bytes, its beginning."""
         async with client.stream("GET", url) as reply:
-            body, size = list[bytes](), 0
+            body = bytearray()  # which grows in place: to join megabytes would stop the loop
             if not 200 <= reply.status_code < 300:
                 return Got(url, reply.status_code, reply.headers, b"")
             if _NO_TEXT.match(_type(reply.headers)):
                 return Got(url, reply.status_code, reply.headers, None)
             async for chunk in reply.aiter_raw():
-                body.append(chunk)
-                size += len(chunk)
+                body += chunk
                 await asyncio.sleep(0)  # thousands of small ones may have come at once
-                if size > most:
-                    return Got(url, reply.status_code, reply.headers, b"".join(body) if cut else None)
-        return Got(url, reply.status_code, reply.headers, b"".join(body))
+                if len(body) > most:
+                    return Got(url, reply.status_code, reply.headers, body if cut else None)
+        return Got(url, reply.status_code, reply.headers, body)
 
     async def _robots(self, url: str) -> tuple[int, bytes]:
         """A robots.txt, after redirections."""
@@ -137,7 +138,7 @@ class Direct:
             got = await self._got(client, url, MOST_ROBOTS, cut=True)
             if not (onward := got.headers.get("location", "")) or got.status not in (301, 302, 303, 307, 308):
                 encoding = got.headers.get("content-encoding", "").strip().lower()
-                body = unpacked(got.body or b"", encoding, MOST_ROBOTS) or b""
+                body = unpacked(bytes(got.body or b""), encoding, MOST_ROBOTS) or b""
                 whole = len(body) <= MOST_ROBOTS  # half a line would forbid more than it says
                 return got.status, body if whole else body.rpartition(b"\n")[0]
             url = urljoin(url, onward)

@@ -156,9 +156,10 @@ def _bracketed(host: str) -> str:
 
 def checked_transport(allowed: Collection[str], resolve: Resolve = resolve) -> httpx.AsyncHTTPTransport:
     """A transport of httpx whose connections are `Checked`."""
-    transport = httpx.AsyncHTTPTransport()
+    context = httpx.create_ssl_context()
+    transport = httpx.AsyncHTTPTransport(verify=context)
     transport._pool = httpcore.AsyncConnectionPool(
-        ssl_context=httpx.create_ssl_context(),
+        ssl_context=context,
         max_connections=100,
         keepalive_expiry=15.0,
         network_backend=Checked(allowed, resolve),

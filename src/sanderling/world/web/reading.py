@@ -144,7 +144,7 @@ class Workers:
         self._free = asyncio.Semaphore(most)
         self._idle: list[asyncio.subprocess.Process] = []
 
-    async def ask(self, task: str, *told: Any, raw: bytes) -> dict[str, Any] | None:
+    async def ask(self, task: str, *told: Any, raw: bytes | bytearray) -> dict[str, Any] | None:
         """The result of one of the `TASKS`; None: it took too long or too much, or ended the worker."""
         asked = json.dumps([task, len(raw), *told]).encode() + b"\n"
         async with self._free:
@@ -163,9 +163,10 @@ class Workers:
         pipe, nobody = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         how: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": nobody, "env": environment, "start_new_session": True}
-        return await asyncio.create_subprocess_exec(sys.executable, "-m", __name__, **how)
+        command = sys.executable, "-P", "-m", __name__  # without what lies in the directory that we were started in
+        return await asyncio.create_subprocess_exec(*command, **how)
 
-    async def _asked(self, process: asyncio.subprocess.Process, asked: bytes, raw: bytes) -> dict[str, Any]:
+    async def _asked(self, process: asyncio.subprocess.Process, asked: bytes, raw: bytes | bytearray) -> dict[str, Any]:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(asked)
         for start in range(0, len(raw), _PIECE):  # a pipe that is given all at once copies what it could not take

@@ -8,7 +8,6 @@ import asyncio
 import json
 import re
 import time
-import zlib
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -19,6 +18,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.contract import OutageError
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.engines import Request
+from sanderling.world.web.reading import unpacked
 
 BROKEN_IN_A_ROW = 3
 MOST_BYTES = 8 << 20  # of a service's reply, out of its compression
@@ -153,12 +153,10 @@ def seconds_of(headers: httpx.Headers, otherwise: float) -> float:
 
 
 def _decoded(status: int, raw: bytes, encoding: str) -> tuple[int, Any]:
-    """A reply's status and JSON (None: it is none); 415 for one that is too large, or not compressed by gzip at most once."""
-    if encoding == "gzip":
-        with suppress(zlib.error):
-            raw = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(raw, MOST_BYTES + 1)
-    if encoding not in ("", "identity", "gzip") or len(raw) > MOST_BYTES:
+    """A reply's status and JSON (None: it is none); 415 for one that is too large, or compressed more than once."""
+    body = unpacked(raw, encoding, MOST_BYTES)
+    if body is None or len(body) > MOST_BYTES:
         return 415, None
     with suppress(ValueError, RecursionError):
-        return status, json.loads(raw.decode("utf-8", "replace"))
+        return status, json.loads(body.decode("utf-8", "replace"))
     return status, None
