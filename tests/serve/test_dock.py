@@ -250,7 +250,10 @@ async def test_a_token_opens_its_pools_and_no_others(tmp_path: Path, monkeypatch
         await connection.close()
         assert (await served.get("/")).headers["www-authenticate"].count("Basic")  # so that a browser asks for it
     lines = [json.loads(line) for line in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
-    assert [(line["client"], line["pool"], line["tool"], line["outcome"]) for line in lines] == [("one", "one", "echo", "ok")]
+    assert [(line["client"], line["pool"], line["tool"], line["outcome"]) for line in lines] == [
+        ("one", "one", "echo", "ok"),
+        ("one", "", "two.echo", "unknown"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from sanderling.tools.mcp.wire import LEAVE, About, read_context, sent_context
 
 _MOST_AUDIT = 64 << 20  # bytes of a log
 _IDLE_CHECK_S = 5.0
-_LONGEST_SESSION = 200  # characters of its name
+_LONGEST_NAME = 200  # characters, of a session or of a tool that is asked for
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,9 @@ class Dock:
         except DockError as error:  # the pool that the name begins with is down
             self._ended(client, self.pools[name.partition(".")[0]], "", arguments, session, None, error.trouble.value, began)
             raise
+        except NoSuchToolError:
+            self.write({"client": client.name, "pool": "", "tool": name[:_LONGEST_NAME], "outcome": "unknown"})
+            raise
         session, own, meta = _bound(client, pool.tools[tool], meta, session)
         if LEAVE in meta:
             return await self._leave(pool, tool, own)
@@ -174,7 +177,7 @@ class Dock:
         except RecursionError:
             digest = "nested too deep"
         about = {"client": client.name, "pool": pool.name, "replica": None if replica is None else replica.number}
-        about |= {"tool": tool, "session": session[:_LONGEST_SESSION], "arguments": digest}
+        about |= {"tool": tool, "session": session[:_LONGEST_NAME], "arguments": digest}
         self.write({**about, "outcome": outcome, "ms": round(seconds * 1_000, 2)})
 
     def write(self, what: Mapping[str, Any]) -> None:
@@ -217,8 +220,8 @@ def _bound(client: Client, tool: types.Tool, meta: Mapping[str, Any], session: s
     """
     context = read_context(meta)
     session = session or str(meta.get(LEAVE) or "") or context.session
-    if len(session) > _LONGEST_SESSION:
-        raise CallRefusedError(f"The name of a session is too long: give one of {_LONGEST_SESSION} characters at most.")
+    if len(session) > _LONGEST_NAME:
+        raise CallRefusedError(f"The name of a session is too long: give one of {_LONGEST_NAME} characters at most.")
     keeps = About.of(tool).keeps
     own = f"{client.name}/{session}" if session or keeps else ""
     return session, own, {**meta, **sent_context(replace(context, session=own))} if keeps else meta
