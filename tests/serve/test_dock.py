@@ -277,7 +277,7 @@ async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(tmp_path:
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("huge", "a line of more than 1,048,576 bytes"), ("unread", "a message that cannot be read")],
+    [("huge", "a line of more than 1,048,576 bytes"), ("unread", "a reply that cannot be read")],
 )
 async def test_a_server_that_breaks_is_started_anew(tmp_path: Path, how: str, reason: str) -> None:
     async with up(dock_of(tmp_path, {"p": pool(how, reply_mb=1, idempotent=[])})) as served:

@@ -242,7 +242,7 @@ async def converse(client: Client, own) -> None:
 async def test_mcp_over_stdio(directory):
     command = StdioServerParameters(
         command=sys.executable,
-        args=["-c", MAIN, "world", "serve", str(directory), "--mcp-stdio"],
+        args=["-c", MAIN, "tools", "serve", "--world", str(directory)],
         env={"PYTHONPATH": os.pathsep.join(sys.path)},  # the client hands on little of the environment by itself
     )
     async with Client(command) as client:

@@ -49,7 +49,7 @@ def odd(how: str, *more: str, **config: object) -> ServerConfig:
 
 
 def served(world: Path, **config: object) -> ServerConfig:
-    words = (sys.executable, "-m", "sanderling", "world", "serve", str(world), "--mcp-stdio")
+    words = (sys.executable, "-m", "sanderling", "tools", "serve", "--world", str(world))
     return ServerConfig.model_validate({"command": words, **config})
 
 
@@ -155,8 +155,8 @@ async def test_a_server_that_does_not_come_up_says_why(how: str, sentence: str) 
     ("how", "tool", "sentence"),
     [
         ("good", "die", "exit status 7 (asked to die)"),
-        ("broken", "echo", "wrote a message that cannot be read"),
-        ("unread", "echo", "wrote a message that cannot be read"),
+        ("broken", "echo", "wrote a reply that cannot be read"),
+        ("unread", "echo", "wrote a reply that cannot be read"),
         ("heir", "die", "exit status 7 (asked to die)"),
         ("huge", "echo", "a line of more than 1,048,576 bytes"),
     ],
@@ -219,6 +219,22 @@ async def test_arguments_that_no_reader_takes_harm_nobody() -> None:
         assert (await found["echo"]({"text": "z" * 3_000_000}, ToolContext())).text.startswith("zzz")
     async with tools(odd("half")) as found:
         assert (await found["echo"]({"text": "x"}, ToolContext())).text == "? is half a pair"
+
+
+async def test_a_child_that_hangs_costs_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sanderling.tools.mcp.server._LOOK_S", 0.5)
+    monkeypatch.setattr("sanderling.tools.mcp.process._GRACE_S", 0.2)
+    async with tools(odd("good")) as found:
+        before = (await found["pid"]({}, ToolContext())).text
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await found["sleep"]({"seconds": 60}, ToolContext())
+        assert (await found["pid"]({}, ToolContext())).text != before
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await found["sleep"]({"seconds": 0.3}, ToolContext())
+        before = (await found["pid"]({}, ToolContext())).text
+        assert (await found["pid"]({}, ToolContext())).text == before, "it answers"
 
 
 async def test_names_that_no_model_s_server_takes() -> None:

@@ -309,7 +309,6 @@ def serve(
     port: Annotated[int, option("--port", "0: any free one.", min=0, max=65_535)] = 8018,
     token_env: Annotated[str | None, option("--token-env", _TOKEN, "NAME")] = None,
     dialect: Annotated[list[str] | None, option("--dialect", _DIALECTS)] = None,
-    mcp_stdio: Annotated[bool, option("--mcp-stdio", "Speak MCP over standard input and output.")] = False,
     faults: Faults = None,
     world_seed: WorldSeed = 0,
     mode: Search = SearchMode.LEXICAL,
@@ -320,6 +319,7 @@ def serve(
     Settings: threads, max_concurrent (more requests are answered 429), timeout_s, page_words, certificate and key (PEM files,
     for clients whose https:// cannot be changed).
     """
+    from sanderling.serve.app import serve as run
     from sanderling.serve.calls import log_lines
     from sanderling.serve.limits import ServerSettings, check_binding
 
@@ -327,17 +327,9 @@ def serve(
     if token_env and token is None:
         raise UserError(f"The environment variable {token_env} is not set: put the token there.")
     chosen = settings(ServerSettings, None, sets, {"host": host, "port": port, "dialects": dialect, "token": token})
-    if not mcp_stdio:
-        check_binding(chosen)
+    check_binding(chosen)
     world = open_as_met(directory, faults, world_seed, mode)
     log_lines()
-    if mcp_stdio:
-        from sanderling.serve.mcp import serve_stdio
-
-        asyncio.run(serve_stdio(world, (), chosen))
-        return
-    from sanderling.serve.app import serve as run
-
     run(world, chosen, lambda url: show(f"Serving {world.name} ({world.page_count:,} pages) at {url}", error=True))
 
 

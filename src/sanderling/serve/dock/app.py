@@ -40,6 +40,7 @@ SESSION = "x-session"
 _HTTP = {Trouble.BUSY: 429, Trouble.TIMEOUT: 504}
 _CLIENT = "sanderling.client"  # where a request's scope has who asks
 _MOST_UNTOLD = 100  # of what a long call says, on the way to its client
+_LISTS = 100  # requests at a time that are no calls
 _ACTIONS = ("start", "drain", "kill")
 _ERRORS = (RefusalError, DockError, NoSuchToolError, CallRefusedError)  # that the plain routes answer with
 
@@ -261,12 +262,13 @@ async def _told(_: Request, error: Exception) -> Response:
 
 def run_dock(config: DockConfig, ready: Callable[[str], None]) -> None:
     """Run a dock until it is stopped (SIGTERM, Ctrl-C); ``ready`` has its address once it listens. Raises UserError."""
-    slowest = max(pool.start_s + pool.wait_s + pool.call_s for pool in config.pools.values()) if config.pools else 1.0
+    slowest = max((pool.start_s + pool.wait_s + pool.call_s for pool in config.pools.values()), default=0.0)
+    calls = sum(pool.waiting + pool.replicas * pool.at_once for pool in config.pools.values())
     settings = ServerSettings(
         host=config.host,
         port=config.port,
         max_body_bytes=config.max_body_mb << 20,
-        max_concurrent=config.max_concurrent,
+        max_concurrent=calls + _LISTS,
         timeout_s=slowest + 30.0,
         grace_s=round(config.grace_s),
     )

@@ -100,8 +100,6 @@ class DockConfig(Frozen):
     """Directory of the audit log, which begins anew every 64 MB; one dock at a time has it."""
     max_body_mb: int = Field(default=1, ge=1)
     """Larger requests are refused: while one is read, others wait."""
-    max_concurrent: int = Field(default=1_024, ge=1)
-    """Requests at a time; further ones are answered 429."""
     grace_s: float = Field(default=10.0, ge=0)
     """Time that calls in flight have when the dock is stopped."""
     pools: dict[str, PoolConfig] = Field(default_factory=dict)

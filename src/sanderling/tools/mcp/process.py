@@ -107,14 +107,14 @@ class Child:
                 self.over.set()
 
     def _message(self, line: bytes) -> SessionMessage | None:
-        """The message on a line; None: it is none. Raises ValueError for one whose reader would wait for ever."""
+        """The message on a line; None: it is none. Raises ValueError for a reply: whoever waits for it would wait for ever."""
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(mended(line), by_name=False))
         except ValueError:
             if line.strip():
                 self.log.append(f"on standard output, which is for messages: {self._shown(line)}")
-            if line.lstrip()[:1] in (b"{", b"[") and b'"jsonrpc"' in line:
-                self.ending = "it wrote a message that cannot be read"
+            if line.lstrip()[:1] in (b"{", b"[") and b'"jsonrpc"' in line and (b'"result"' in line or b'"error"' in line):
+                self.ending = "it wrote a reply that cannot be read"
                 raise
             return None
 

@@ -19,6 +19,7 @@ from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.wire import About
 
 _TRIES = 4  # of a call that does no harm
+_LOOK_S = 10.0  # that it has to list its tools
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0  # after an attempt that failed, in which there is no other
 
 
@@ -30,6 +31,7 @@ class ToolServer:
         self._connect, self._connection = connect, connect()
         self.name, self.tools = self._connection.name, tuple[types.Tool, ...]()
         self._lock, self._pause_s, self._not_before, self._is_over = asyncio.Lock(), _FIRST_PAUSE_S, 0.0, False
+        self._given_up = False  # a call, since it was looked at last
 
     @property
     def process(self) -> Child | None:
@@ -67,20 +69,27 @@ class ToolServer:
         harmless: bool = False,
     ) -> types.CallToolResult:
         """Call a tool; ``harmless``: it may be called again. Raises CallRefusedError too."""
-        for _ in range(_TRIES - 1):
+        tries = _TRIES
+        while True:
             connection = await self._connected()
             try:
                 return await connection.call(tool, arguments, meta, progress)
             except ToolOutageError as error:
-                if not (harmless or isinstance(error, NeverBeganError)):
+                tries -= 1
+                if not (tries and (harmless or isinstance(error, NeverBeganError))):
                     raise
-        return await (await self._connected()).call(tool, arguments, meta, progress)
+            except asyncio.CancelledError:
+                self._given_up = True
+                raise
 
     async def _connected(self) -> Connection:
         """The connection, or the next one where it has ended."""
-        if self.is_up and not self._lock.locked():
+        if self.is_up and not self._lock.locked() and not self._given_up:
             return self._connection
         async with self._lock:
+            if self._given_up and self.is_up and self.process:
+                await self._look(self._connection)
+            self._given_up = False
             if self.is_up or self._is_over or time.monotonic() < self._not_before:
                 return self._connection  # which says why it is over
             connection = self._connect()
@@ -98,6 +107,15 @@ class ToolServer:
                 raise
             self._pause_s = _FIRST_PAUSE_S
             return connection
+
+    async def _look(self, connection: Connection) -> None:
+        """End a child that answers nothing since a call of it was given up; it is started again."""
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                await connection.list_again()
+        except (TimeoutError, ToolOutageError):
+            connection.why = connection.why or "it answers nothing any more"
+            await connection.close()
 
     async def close(self) -> None:
         """End it, and wait until it is gone."""
