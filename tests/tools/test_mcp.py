@@ -165,8 +165,7 @@ async def test_a_server_that_breaks_is_an_outage_with_its_reason_and_started_aga
     how: str, tool: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sanderling.tools.mcp.process._GRACE_S", 0.2)
-    async with opened(odd(how, reply_mb=1)) as server:
-        found = {tool.spec.name: tool for tool in found_in(server)[1]}
+    async with tools(odd(how, reply_mb=1)) as found:
         with pytest.raises(ToolOutageError) as error:
             await found[tool]({"text": "x"}, ToolContext())
         assert sentence in str(error.value)
@@ -176,8 +175,7 @@ async def test_a_server_that_breaks_is_an_outage_with_its_reason_and_started_aga
 
 async def test_only_what_does_no_harm_is_called_again(tmp_path: Path) -> None:
     """A child that dies at its second call: an idempotent tool's call is made again, another's never."""
-    async with opened(odd("mortal", str(tmp_path / "n"))) as server:
-        found = {tool.spec.name: tool for tool in found_in(server)[1]}
+    async with tools(odd("mortal", str(tmp_path / "n"))) as found:
         assert (await found["count"]({}, ToolContext())).text == "1"
         with pytest.raises(ToolOutageError, match="killed by SIGKILL"):
             await found["count"]({}, ToolContext())
@@ -187,8 +185,7 @@ async def test_only_what_does_no_harm_is_called_again(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_does_not_come_back_is_not_started_at_every_call(tmp_path: Path) -> None:
-    async with opened(odd("once", str(tmp_path / "n"))) as server:
-        found = {tool.spec.name: tool for tool in found_in(server)[1]}
+    async with tools(odd("once", str(tmp_path / "n"))) as found:
         for _ in range(9):
             with pytest.raises(ToolOutageError, match=r"asked to die|only once"):
                 await found["die"]({}, ToolContext())

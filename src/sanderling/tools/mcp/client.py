@@ -175,18 +175,8 @@ class Connection:
         if self._client is None:
             await self._never_began()
         try:
-            given = sendable(arguments)
-        except ValueError as error:
-            raise CallRefusedError(f"{tool} cannot be sent its arguments ({error}).") from error
-        call = asyncio.ensure_future(
-            self._client.call_tool(tool, given, meta=sendable(meta or {}) or None, progress_callback=progress)  # pyright: ignore[reportArgumentType]
-        )
-        over = asyncio.ensure_future(self.closed.wait())
-        try:
-            await asyncio.wait({call, over}, return_when=asyncio.FIRST_COMPLETED)
-            if not call.done():
-                raise self._outage()
-            return call.result()
+            about: dict[str, Any] = {"meta": sendable(meta or {}) or None, "progress_callback": progress}
+            return await self._client.call_tool(tool, sendable(arguments), **about)
         except MCPError as error:
             return await self._failed(error)
         except RuntimeError as error:
@@ -195,22 +185,14 @@ class Connection:
             return _failed(_reason(error))  # a result that is not what the tool's schema says
         except (HTTPError, OSError, ValidationError) as error:
             raise self._outage(_reason(error)) from error
-        except ValueError as error:  # nested too deep
+        except ValueError as error:  # no JSON, or nested too deep
             raise CallRefusedError(f"{tool} cannot be sent its arguments ({_reason(error)}).") from error
-        finally:
-            over.cancel()
-            if not call.done():
-                call.cancel()
-                await asyncio.wait({call})
-                if not call.cancelled():
-                    call.exception()  # which nobody waits for any more
 
     async def _failed(self, error: MCPError) -> types.CallToolResult:
         """What an error in place of a result means. Raises CallRefusedError, ToolOutageError."""
         words = " ".join(error.message.split())[:1_000].rstrip(".")
         if error.code == SESSION_OVER:
             self.why = words
-            self._leave.set()
             await self._never_began()
         if error.code == types.CONNECTION_CLOSED and isinstance(self.server, Child):
             await self.closed.wait()  # its ending says more
@@ -233,8 +215,7 @@ class Connection:
 
     async def _never_began(self) -> NoReturn:
         """It ends, or was never open: say how, once that is known. Raises NeverBeganError."""
-        if self._task is not None:
-            await self.closed.wait()
+        await self.close()
         raise NeverBeganError(str(self._outage()))
 
     def _outage(self, why: str = "") -> ToolOutageError:
