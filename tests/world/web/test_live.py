@@ -223,7 +223,13 @@ async def test_money_and_calls_that_are_spent_are_a_status(services: Services) -
         assert (await web.page(f"{services.url}/a")).status is ToolStatus.OK, "what is free goes on"
     async with LiveWeb(config(services, **paid), {}) as web:
         titles = [(await web.search(query, limit=3)).hits[0].title for query in ("a", "b", "c")]
-    assert titles == ["by serper", "by serper", "by searxng"], "a free engine goes on where a paid one may not"
+        assert titles == ["by serper", "by serper", "by searxng"], "a free engine goes on where a paid one may not"
+        services.status |= {"searxng": 403}
+        with pytest.raises(OutageError):
+            await web.search("d")
+    services.status |= {"site": 403}
+    async with LiveWeb(config(services, readers=["jina", "direct"], prices={"jina": 1}, max_cost=0), {}) as web:
+        assert (await web.page(f"{services.url}/e")).status is ToolStatus.BLOCKED, "what the one says that could be asked"
 
 
 async def test_the_runs_own_account_pays(services: Services) -> None:

@@ -90,17 +90,16 @@ class LiveWeb(World):
         """
         self._config, self._as_of, self._charge, self._look_up = config, as_of, charge or self._counted, look_up
         self._allowed = {public.host_of(f"//{host}") for host in config.allowed_hosts}
-        self._cost = 0.0
+        self._transport, self._cost = transport, 0.0
         self._workers = Workers()
         self._direct: Direct | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = [self._workers.aclose]
         unknown = {*config.urls, *config.prices, *config.per_minute} - {*ENGINES, *READERS, *config.engines, *config.readers}
         if unknown:
             raise UserError(f"There is no service {min(unknown)!r} on the web: choose of {', '.join((*ENGINES, *READERS))}.")
-        serve = partial(_service, config, transport, self._closing)
-        self._engines = [self._engine(name, env, serve) for name in config.engines or [_first_engine(config, env)]]
+        self._engines = [self._engine(name, env) for name in config.engines or [_first_engine(config, env)]]
         jina = "jina" if config.urls.get("jina") or env.get(JINA_KEY, "").strip() else ""
-        self._readers = [self._reader(name, env, serve) for name in config.readers or [jina or "direct"]]
+        self._readers = [self._reader(name, env) for name in config.readers or [jina or "direct"]]
         self._cache = WebCache(config.cache, config.cache_mb)
         self.fingerprint = " ".join(one.place for one in (*self._engines, *self._readers))
 
@@ -176,7 +175,7 @@ class LiveWeb(World):
             return VisitReply(url, "", "", ToolStatus.BLOCKED)
 
     async def _first_of(self, services: Sequence[_Asked], ask: Callable[[_Asked], Awaitable[Any]]) -> Any:
-        """The first reply that needs no other; else the first that was one, or the outage of all services."""
+        """The first reply that needs no other; else the first that was one, or the outage of all that could be asked."""
         found: list[Any] = []
         outage: OutageError | None = None
         now = time.monotonic()
@@ -189,10 +188,11 @@ class LiveWeb(World):
             found.append(reply)
             if reply.status not in _ANOTHER:
                 break
-        if not found:
-            assert outage is not None
+        asked = [reply for reply in found if reply.status is not ToolStatus.SPENT]
+        if outage is not None and not asked:
             raise outage
-        return found[0] if found[-1].status in _ANOTHER else found[-1]
+        asked = asked or found  # who has no money was not asked
+        return asked[0] if asked[-1].status in _ANOTHER else asked[-1]
 
     async def _paid(self, service: _Asked, asked: Any) -> Any:
         """A service's reply; None: there is no money for it. An outage costs nothing. Raises OutageError."""
@@ -232,13 +232,13 @@ class LiveWeb(World):
 
     # -- who is asked --------------------------------------------------------------------------------------------------
 
-    def _engine(self, name: str, env: Mapping[str, str], serve: "Callable[..., Service]") -> _Asked:
+    def _engine(self, name: str, env: Mapping[str, str]) -> _Asked:
         engine: Engine = resolve(name, ENGINES, "search engine", Engine)
         key = env.get(engine.key, "").strip()
         url = self._config.urls.get(name) or env.get(engine.place, "").strip()
         if not url and engine.key and not key:
             raise UserError(f"{name} wants a key: put it into {engine.key}, or name another engine in agent.live.engines.")
-        service = serve(name, url or engine.url, refused=engine.refused, advice=engine.advice)
+        service = self._service(name, url or engine.url, refused=engine.refused, advice=engine.advice)
 
         async def ask(asked: Asking) -> SearchReply:
             request = engine.ask(replace(asked, limit=min(asked.limit, engine.most), key=key))
@@ -254,9 +254,9 @@ class LiveWeb(World):
 
         return _Asked(name, f"{name}@{service.url}", ask)
 
-    def _reader(self, name: str, env: Mapping[str, str], serve: "Callable[..., Service]") -> _Asked:
+    def _reader(self, name: str, env: Mapping[str, str]) -> _Asked:
         if name == "jina":
-            service = serve(name, self._config.urls.get(name) or JINA_URL, advice=f"look at {JINA_KEY}")
+            service = self._service(name, self._config.urls.get(name) or JINA_URL, advice=f"look at {JINA_KEY}")
             key = env.get(JINA_KEY, "").strip()
             return _Asked(name, f"{name}@{service.url}", partial(_by_jina, service, key))
         read: ReadPage | None = resolve(name, dict.fromkeys(READERS), "page reader")
@@ -276,6 +276,15 @@ class LiveWeb(World):
         rendered = Rendered(self._config, self._allowed, self._look_up, self._direct)
         self._closing.append(rendered.aclose)
         return _Asked(name, name, rendered)
+
+    def _service(self, name: str, url: str, **how: Any) -> Service:
+        """A service at its address. Raises UserError for what is no address."""
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            problem = f"{url} is no web address" if url else "nobody says where it is"
+            raise UserError(f"{name}: {problem}. Give its address with --set agent.live.urls.{name}=http://127.0.0.1:8888.")
+        service = Service(name, url.rstrip("/"), self._config, self._transport, **how)
+        self._closing.append(service.client.aclose)
+        return service
 
     async def aclose(self) -> None:
         await asyncio.gather(*(close() for close in self._closing))
@@ -297,23 +306,6 @@ def _first_engine(config: LiveConfig, env: Mapping[str, str]) -> str:
         f"Nobody is named who searches the web: put a key into one of {keys}, or name a SearXNG with "
         "--set agent.live.urls.searxng=http://127.0.0.1:8888 (or in SEARXNG_URL)."
     )
-
-
-def _service(
-    config: LiveConfig,
-    transport: httpx.AsyncBaseTransport | None,
-    closing: list[Callable[[], Awaitable[None]]],
-    name: str,
-    url: str,
-    **how: Any,
-) -> Service:
-    """A service at its address, closed with the world. Raises UserError for what is no address."""
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        problem = f"{url} is no web address" if url else "nobody says where it is"
-        raise UserError(f"{name}: {problem}. Give its address with --set agent.live.urls.{name}=http://127.0.0.1:8888.")
-    service = Service(name, url.rstrip("/"), config, transport, **how)
-    closing.append(service.client.aclose)
-    return service
 
 
 async def _by_jina(service: Service, key: str, url: str) -> VisitReply:

@@ -68,7 +68,7 @@ class Rendered:
 
     async def __call__(self, url: str) -> VisitReply:
         """One page, its ``url`` where it was in the end. Raises NotAllowedError."""
-        async with self._free, self._direct.manners.turn(url):
+        async with self._direct.manners.turn(url), self._free:
             try:
                 async with asyncio.timeout(self._config.timeout_s):
                     if not await self._direct.manners.allows(url):
