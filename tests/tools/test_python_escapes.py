@@ -4,6 +4,7 @@ import asyncio
 import os
 import pickle
 import platform
+import shutil
 import socket
 import subprocess
 import sys
@@ -321,3 +322,27 @@ async def test_names_that_no_file_can_have_are_not_found(name: str) -> None:
     async with box_of(bubblewrap(TIGHT, warm=0)) as box:
         assert (await box.read(name, 5)).problem == "not-found"
         assert (await box.run("1", 5)).value == "1"
+
+
+def test_who_is_not_root_has_the_same() -> None:
+    """By the kernel's own namespaces of users, in which this process is somebody."""
+    somebody = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    if shutil.which("unshare") is None or subprocess.run([*somebody, "true"], check=False).returncode:
+        pytest.skip("nobody else can be become here")
+    said = subprocess.run([*somebody, sys.executable, "-c", UNROOTED], capture_output=True, text=True, check=False)
+    assert said.stdout == "65534\nTrue\n42\n", said.stderr
+
+
+UNROOTED = """
+import asyncio
+from sanderling.tools.python.rungs import bubblewrap
+from sanderling.tools.python.sandbox import SandboxLimits
+
+async def run():
+    box = await bubblewrap(SandboxLimits(), warm=0).open(None)
+    for code in ("import os; os.getuid()", "os.chmod('.', 0); True", "6 * 7"):
+        print((await box.run(code, 10)).value)
+    await box.close()
+
+asyncio.run(run())
+"""

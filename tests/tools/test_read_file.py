@@ -1,5 +1,6 @@
 """read_file: which files are read, how long ones are, what is said of those that cannot be, and GAIA's attached files."""
 
+import asyncio
 import io
 import json
 import sys
@@ -77,6 +78,18 @@ async def test_files_of_a_question_are_read_as_pages_are(make: type, tmp_path: P
         missing = await tool({"path": "other.pdf"}, HERE)
         assert missing.status is ToolStatus.NOT_FOUND and "birds.xlsx" in missing.text
         assert (await tool({"goal": "x"}, HERE)).status is ToolStatus.BAD_ARGUMENTS
+
+
+async def test_while_a_long_text_is_searched_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("".join(f"Line {n} tells of the sea.\n\n" for n in range(30_000)))
+    async with reading(bare(LIMITS), tmp_path) as tool:
+        await tool({"path": "long.txt"}, HERE)  # from here on it is known
+        asked = asyncio.ensure_future(tool({"path": "long.txt", "goal": "the tern"}, HERE))
+        turns = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 100
 
 
 @pytest.mark.parametrize("make", SANDBOXES)

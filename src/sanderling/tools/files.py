@@ -3,6 +3,7 @@
 A file is read in the session's sandbox by a process of its own, under the same limits, so that no document can do harm.
 """
 
+import asyncio
 import time
 from pathlib import PurePosixPath
 from typing import Any
@@ -65,7 +66,10 @@ class ReadFileTool:
                 held.texts = {} if found.problem else {name: found}
         except SandboxError:
             found = Text(problem="damaged")
-        result = self._problem(path, found, context) if found.problem else self._shown(name, asked_part(asked), goal, found)
+        if found.problem:
+            result = self._problem(path, found, context)
+        else:  # of a long text it takes seconds, in which others go on
+            result = await asyncio.to_thread(self._shown, name, asked_part(asked), goal, found)
         real = time.monotonic() - began if self.tool.clock is None else 0.0
         return ToolResult(**{**vars(result), "latency_s": real})
 

@@ -157,8 +157,10 @@ _MASKED = [f"/proc/{name}" for name in ("sys", "kcore", "keys", "timer_list", "s
 
 
 def runtimes() -> list[str]:
-    """The runtimes that are there. Raises UserError where none is."""
+    """The runtimes that are there. Raises UserError where none is, and where they are of no use."""
     found = [path for path in map(shutil.which, RUNTIMES) if path]
+    if os.geteuid() != 0:
+        raise UserError("An OCI runtime is used by root alone here: choose bubblewrap.")
     if not found:
         raise UserError(f"There is no OCI runtime: install one of {', '.join(RUNTIMES)}, such as with apt-get install crun.")
     return found
@@ -193,10 +195,10 @@ def _write_bundle(folder: Path, limits: SandboxLimits) -> None:
         place = folder / "rootfs" / link[1:]
         place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         place.symlink_to(target)
-    (folder / "config.json").write_text(json.dumps(_bundle(limits, _somebody())), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(_bundle(limits)), encoding="utf-8")
 
 
-def _bundle(limits: SandboxLimits, uid: str) -> dict[str, Any]:
+def _bundle(limits: SandboxLimits) -> dict[str, Any]:
     """The configuration of one container, as the OCI's runtime specification has it."""
 
     def bound(place: Path, seen: Path, mode: str) -> dict[str, Any]:
@@ -210,16 +212,13 @@ def _bundle(limits: SandboxLimits, uid: str) -> dict[str, Any]:
         *(bound(device, device, "rw") for device in devices),
         {"destination": SCRATCH, "source": "tmpfs", "type": "tmpfs", "options": options},
     ]
-    spaces = ["pid", "ipc", "uts", "mount", *([] if limits.network else ["network"]), *([] if uid else ["user"])]
-    linux: dict[str, Any] = {"namespaces": [{"type": one} for one in spaces], "maskedPaths": _MASKED}
-    if not uid:
-        linux["uidMappings"] = [{"containerID": 65534, "hostID": os.geteuid(), "size": 1}]
-        linux["gidMappings"] = [{"containerID": 65534, "hostID": os.getegid(), "size": 1}]
-    needed = ["CAP_SETUID", "CAP_SETGID"] if uid else []  # until the runner has become somebody else
+    spaces = ["pid", "ipc", "uts", "mount", *([] if limits.network else ["network"])]
+    linux = {"namespaces": [{"type": one} for one in spaces], "maskedPaths": _MASKED}
+    needed = ["CAP_SETUID", "CAP_SETGID"]  # until the runner has become somebody else
     process = {
         "terminal": False,
-        "user": dict.fromkeys(("uid", "gid"), 0 if uid else 65534),
-        "args": _inside(uid),
+        "user": {"uid": 0, "gid": 0},
+        "args": _inside(_somebody()),
         "env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
         "cwd": SCRATCH,
         "noNewPrivileges": True,

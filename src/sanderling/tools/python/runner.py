@@ -65,7 +65,8 @@ class Supervisor:
         os.umask(0o022)
         os.chdir(setup["scratch"])
         self._seen: dict[str, tuple[int, int]] = {}
-        self._asked, self._before = 0, _inodes()
+        self._asked, self._scratch = 0, os.open(".", os.O_RDONLY)  # which a program may shut
+        self._before = self._inodes()
 
     def answer(self, asked: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         """What a frame asks for."""
@@ -175,7 +176,7 @@ class Supervisor:
         Gives ``ok`` with that, ``seconds``, ``files``, or how the process ended.
         """
         tell, heard, written = self._fds
-        began, files, reply = time.monotonic(), max(_inodes(), self._before + _MOST_FILES), bytearray()
+        began, files, reply = time.monotonic(), max(self._inodes(), self._before + _MOST_FILES), bytearray()
         files = files if self._setup["limits"] else sys.maxsize
         poll = select.poll()
         for fd in (heard, written, self._told):
@@ -203,9 +204,14 @@ class Supervisor:
                     return self._how_it_ended(), {}, b""
             if time.monotonic() - began > seconds:
                 return "seconds", {}, b""
-            if _inodes() > files:
+            if self._inodes() > files:
                 return "files", {}, b""
             self._reap()
+
+    def _inodes(self) -> int:
+        """How many files the scratch directory's file system holds; what files are called beside counts, too."""
+        found = os.fstatvfs(self._scratch)
+        return found.f_files - found.f_ffree
 
     def _how_it_ended(self) -> str:
         """Of a worker that closed its pipe."""
@@ -285,12 +291,6 @@ class Supervisor:
 
     def close(self) -> None:
         self._end()
-
-
-def _inodes() -> int:
-    """How many files the scratch directory's file system holds; what files are called beside counts, too."""
-    found = os.statvfs(".")
-    return found.f_files - found.f_ffree
 
 
 def _files() -> dict[str, tuple[int, int]]:
