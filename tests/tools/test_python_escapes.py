@@ -193,6 +193,13 @@ def running(word: str) -> list[int]:
     return found
 
 
+async def test_what_is_left_behind_does_not_hide_that_a_program_ended() -> None:
+    async with box_of(bubblewrap(SandboxLimits(), warm=0)) as box:
+        await box.run(PRELUDE + STAYS, 10)
+        assert (await box.run("os._exit(3)", 2)).status == "exit 3"
+        assert (await box.run("6 * 7", 10)).value == "42"
+
+
 SLEEPS = (
     "import subprocess, time\nsubprocess.run('sleep {seconds} &', shell=True, start_new_session=True)\ntime.sleep(0.3); True"
 )

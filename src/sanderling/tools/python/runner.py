@@ -41,18 +41,18 @@ class Output:
     """What was written, up to a limit: its beginning, its end, and how much stood between."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._head, self._tail, self._cut = most, b"", b"", 0
+        self._most, self._held, self._cut = most, bytearray(), 0
 
     def add(self, data: bytes) -> None:
-        room = self._most // 2 - len(self._head)
-        self._head += data[: max(room, 0)]
-        tail = self._tail + data[max(room, 0) :]
-        over = max(len(tail) - self._most // 2, 0)
-        self._cut, self._tail = self._cut + over, tail[over:]
+        self._held += data
+        if (over := len(self._held) - self._most) > 0:
+            del self._held[self._most // 2 : self._most // 2 + over]
+            self._cut += over
 
     def text(self) -> str:
+        half = self._most // 2
         cut = f"\n[... {self._cut:,} bytes of output left out ...]\n".encode() if self._cut else b""
-        return (self._head + cut + self._tail).decode("utf-8", "replace")
+        return (self._held[:half] + cut + self._held[half:]).decode("utf-8", "replace")
 
 
 class Supervisor:
@@ -144,11 +144,14 @@ class Supervisor:
             return bool(self._worker) and os.waitpid(self._worker, os.WNOHANG)[0] == 0
         return False
 
-    def _reap(self) -> None:
-        """Bury orphans, which would count as processes."""
+    def _reap(self) -> bool:
+        """Bury orphans, which would count as processes. Whether the worker has ended, which others of its may hide."""
         with contextlib.suppress(ChildProcessError):  # there is none
-            while (dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and dead.si_pid != self._worker:
+            while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if dead.si_pid == self._worker:
+                    return True
                 os.waitpid(dead.si_pid, 0)
+        return False
 
     def _run(self, code: str, seconds: float) -> dict[str, Any]:
         """Run code in the worker, which is begun where there is none."""
@@ -185,28 +188,28 @@ class Supervisor:
         with contextlib.suppress(BrokenPipeError):  # it has ended, as will be seen
             write_frame(tell, {**command, "number": self._asked}, data)
         while True:
-            ready = dict(poll.poll(20))
+            has_ended = self._reap()  # before it is asked what it said last
+            ready = dict(poll.poll(0 if has_ended else 20))
             if self._told in ready:  # nobody asks before there is an answer: the other side has closed
                 self._end()
                 os._exit(0)
             if written in ready and not self._drain(output):
                 poll.unregister(written)
             if heard in ready:
-                part = os.read(heard, 2**16)
-                reply += part
+                reply += (part := os.read(heard, 2**16))
+                has_ended = not part
                 try:
                     while (found := taken(reply, 16 * self._setup["output"] + 2**16, most)) is not None:
                         if found[0].get("number") == self._asked:  # and is not left from an earlier call
                             return "ok", *found
                 except (ValueError, RecursionError, TypeError, KeyError):
                     return "ended", {}, b""  # nonsense: it is no worker any more
-                if not part:
-                    return self._how_it_ended(), {}, b""
+            if has_ended:
+                return self._how_it_ended(), {}, b""
             if time.monotonic() - began > seconds:
                 return "seconds", {}, b""
             if self._inodes() > files:
                 return "files", {}, b""
-            self._reap()
 
     def _inodes(self) -> int:
         """How many files the scratch directory's file system holds; what files are called beside counts, too."""

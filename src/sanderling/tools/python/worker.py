@@ -120,7 +120,7 @@ def _run(code: str, names: dict[str, Any], file: str) -> dict[str, str]:
             said["error"] = "".join(traceback.format_exception(type(error), error, own)).rstrip()
         except BaseException:  # its text cannot be made either
             said["error"] = type(error).__name__
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
         except BaseException as error:
