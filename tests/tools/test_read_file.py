@@ -3,6 +3,8 @@
 import asyncio
 import io
 import json
+import os
+import signal
 import sys
 import zipfile
 from collections.abc import AsyncIterator
@@ -20,7 +22,7 @@ from sanderling.core.record import FILES, Question
 from sanderling.core.types import ToolStatus
 from sanderling.tools.contract import ToolContext, ToolOutageError
 from sanderling.tools.files import ReadFileTool, extracted
-from sanderling.tools.python.process import Runners
+from sanderling.tools.python.process import Runners, tree
 from sanderling.tools.python.rungs import bare, bubblewrap
 from sanderling.tools.python.sandbox import SandboxLimits
 from sanderling.tools.python.sessions import Sessions, files_of
@@ -129,6 +131,21 @@ async def test_a_document_that_takes_all_there_is_harms_nothing(make: type, tmp_
         assert (await tool({"path": "bomb.docx"}, HERE)).status in (ToolStatus.NOT_TEXT, ToolStatus.TIMEOUT)
         assert (await programs({"code": "len(x)"}, HERE)).text == str(60 << 20)
         assert "All is well" in (await tool({"path": "good.txt"}, HERE)).text
+
+
+async def test_a_reader_that_is_ended_from_outside_is_an_outage_and_no_damage(tmp_path: Path) -> None:
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("All is well.")
+    async with reading(bare(LIMITS), tmp_path) as tool:
+        await tool({"path": "one.txt"}, HERE)
+        (runner,) = (pid for pid, depth in tree(os.getpid()) if depth)
+        os.kill(runner, signal.SIGSTOP)
+        asked = asyncio.ensure_future(tool({"path": "two.txt"}, HERE))
+        await asyncio.sleep(0.1)
+        os.kill(runner, signal.SIGKILL)
+        with pytest.raises(ToolOutageError, match="gone"):
+            await asked
+        assert "All is well" in (await tool({"path": "two.txt"}, HERE)).text
 
 
 async def test_a_file_that_is_too_large_is_an_outage(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile, ResultLayout
 from sanderling.core.text import visible
 from sanderling.core.types import ToolSpec, ToolStatus
-from sanderling.tools.contract import BadArgumentsError, Span, ToolContext, ToolResult, optional_string
+from sanderling.tools.contract import BadArgumentsError, Span, ToolContext, ToolOutageError, ToolResult, optional_string
 from sanderling.tools.python.sandbox import SandboxError, SandboxLimits, Text
 from sanderling.tools.python.sessions import Sessions
 from sanderling.tools.world_tools import cited_text, visit_text
@@ -64,8 +64,8 @@ class ReadFileTool:
             async with self.tool.held(context, self._limits.seconds) as (held, box):
                 found = held.texts.get(name) or await box.read(name, held.seconds)
                 held.texts = {} if found.problem else {name: found}
-        except SandboxError:
-            found = Text(problem="damaged")
+        except SandboxError as error:  # no document does that, which a process of its own reads
+            raise ToolOutageError(f"read_file: {error}") from error
         if found.problem:
             result = self._problem(path, found, context)
         else:  # of a long text it takes seconds, in which others go on
