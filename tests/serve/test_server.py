@@ -25,8 +25,9 @@ from sanderling.policy.contract import ScriptedPolicy
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.serve.app import create_app, listen
 from sanderling.serve.dialects import DIALECTS, choose, target_url
-from sanderling.serve.limits import ServerSettings, is_loopback
+from sanderling.serve.limits import ServerSettings
 from sanderling.tools.recording import read_recording
+from sanderling.world.addresses import is_loopback
 from sanderling.world.contract import SearchReply
 from sanderling.world.disk.building import build_world
 from sanderling.world.disk.store import open_world

@@ -8,12 +8,10 @@ import asyncio
 import base64
 import binascii
 import hmac
-import ipaddress
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pydantic import Field
 from starlette.datastructures import Headers
@@ -22,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.serve.calls import FAILURE, RefusalError
+from sanderling.world.addresses import is_here, is_loopback
 
 HEALTH = "/health"
 WRONG_TOKEN = RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.")
@@ -45,14 +44,6 @@ class ServerSettings(Frozen):
     page_words: int = Field(default=50_000, ge=1)  # most words of a page that is asked for whole
     certificate: Path | None = None  # PEM certificates: the server then speaks HTTPS
     key: Path | None = None  # the certificate's private key; unset: it is in the same file
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by name or address."""
-    name = host.strip("[]").lower()
-    with suppress(ValueError):
-        return ipaddress.ip_address(name).is_loopback
-    return name == "localhost"
 
 
 def check_binding(settings: ServerSettings) -> None:
@@ -178,10 +169,4 @@ def presents(headers: Mapping[str, str], token: str) -> bool:
 def _from_this_machine(headers: Mapping[str, str]) -> bool:
     """Whether ``Host`` and ``Origin`` are this machine: otherwise any web page in a browser here could read the world."""
     origin = headers.get("origin")
-    return is_loopback(_host_of(f"//{headers.get('host', '')}")) and (origin is None or is_loopback(_host_of(origin)))
-
-
-def _host_of(url: str) -> str:
-    with suppress(ValueError):
-        return urlsplit(url).hostname or ""
-    return ""
+    return is_here(f"//{headers.get('host', '')}") and (origin is None or is_here(origin))

@@ -6,9 +6,11 @@ where they protect nothing and upper case elsewhere; all outside ASCII is escape
 Nothing here raises for any text. A part of a page is asked for by ``#page=N`` (RFC 8118 has this form for PDF).
 """
 
+import ipaddress
 import re
+from contextlib import suppress
 from functools import lru_cache
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 _ESCAPE_OR_CHAR = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~!*'(),:@/?#\[\]&=+$;]", re.DOTALL)
 _DECODABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!*'(),:@")
@@ -107,3 +109,18 @@ def same_part(asked: str, url: str) -> str:
     """The address of the part of another page that an address asks for of its own."""
     part = asked_part(asked)
     return part_address(url, part) if part else url
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by name or address."""
+    name = host.strip("[]").lower()
+    with suppress(ValueError):
+        return ipaddress.ip_address(name).is_loopback
+    return name == "localhost" or name.endswith(".localhost")
+
+
+def is_here(url: str) -> bool:
+    """Whether an address is this machine's."""
+    with suppress(ValueError):
+        return is_loopback(urlsplit(url).hostname or "")
+    return False

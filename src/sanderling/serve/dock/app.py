@@ -29,11 +29,12 @@ from sanderling.serve.calls import RefusalError
 from sanderling.serve.dock.config import DockConfig
 from sanderling.serve.dock.dock import Client, Dock, NoSuchToolError
 from sanderling.serve.dock.pool import DockError, Trouble
-from sanderling.serve.limits import HEALTH, WRONG_TOKEN, Limits, ServerSettings, is_loopback, presents
+from sanderling.serve.limits import HEALTH, WRONG_TOKEN, Limits, ServerSettings, presents
 from sanderling.serve.mcp import McpApp
 from sanderling.tools.contract import ToolResult
 from sanderling.tools.mcp.client import CallRefusedError
 from sanderling.tools.mcp.wire import sent_result
+from sanderling.world.addresses import is_loopback
 
 SESSION = "x-session"
 """The header by which clients of the plain routes may name a session."""

@@ -4,11 +4,9 @@
 a JSON-RPC error with a sentence, so that other calls go on, and the next finds a server that was started again.
 """
 
-import ipaddress
 import json
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import mcp_types as types
 from httpx2 import (
@@ -23,6 +21,7 @@ from httpx2 import (
 from pydantic_core import from_json
 
 from sanderling.tools.mcp.wire import mended
+from sanderling.world.addresses import is_here
 
 NO_REPLY, SESSION_OVER = -32_050, -32_051  # codes of errors that are made here
 _CONNECT_S = 10.0
@@ -35,15 +34,6 @@ _SAID = {
     405: "it takes no requests at this address: often it ends in /mcp",
     429: "it has too many requests at once",
 }
-
-
-def is_here(url: str) -> bool:
-    """Whether an address is this machine."""
-    host = ""
-    with suppress(ValueError):
-        host = urlsplit(url).hostname or ""
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost" or host.endswith(".localhost")
 
 
 def http_client(url: str, token: str, most: int) -> AsyncClient:

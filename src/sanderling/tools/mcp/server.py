@@ -14,9 +14,9 @@ import mcp_types as types
 from sanderling.core.types import placed
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import Address, Connection, NeverBeganError, Progress
-from sanderling.tools.mcp.http import is_here
 from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.wire import About
+from sanderling.world.addresses import is_here
 
 _TRIES = 4  # of a call that does no harm
 _LOOK_S = 10.0  # that it has to list its tools
