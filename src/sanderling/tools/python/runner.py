@@ -23,6 +23,7 @@ if __name__ == "__main__":  # without a path to anything but the standard librar
 
 import contextlib
 import io
+import itertools
 import select
 import signal
 import stat
@@ -33,7 +34,8 @@ from typing import Any
 
 from sanderling.tools.python.worker import confine, read_frame, still, taken, work, write_frame
 
-_MOST_LISTED, _MOST_FILES = 200, 100_000  # files of one call, and of all: in memory each takes some, be it empty
+_MOST_LISTED, _MOST_LOOKED_AT = 200, 10_000  # files of one call, and names that are read to find them
+_MOST_FILES = 100_000  # at all: in memory each takes some, be it empty
 _PR_SET_DUMPABLE = 4
 
 
@@ -297,15 +299,22 @@ class Supervisor:
 
 
 def _files() -> dict[str, tuple[int, int]]:
-    """Size and time of regular files, no deeper than any person goes; no link is followed, and no hidden name is shown."""
-    found = dict[str, tuple[int, int]]()
-    for folder, folders, names in os.walk("."):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and folder.count("/") < 8)
-        for path in (os.path.join(folder, name)[2:] for name in sorted(names) if not name.startswith(".")):  # noqa: PTH118
-            with contextlib.suppress(OSError):
-                facts = os.lstat(path)
+    """Size and time of regular files, as far as a look takes no time: no deeper than any person goes, and of so many.
+
+    No link is followed, and no hidden name is shown.
+    """
+    found, folders, left = dict[str, tuple[int, int]](), ["."], _MOST_LOOKED_AT
+    while folders and left > 0:
+        folder = folders.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            some = sorted(itertools.islice(entries, left), key=lambda entry: entry.name)
+            left -= len(some)
+            for entry in (entry for entry in some if not entry.name.startswith(".")):
+                facts = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(facts.st_mode) and len(found) < _MOST_LISTED:
-                    found[path.encode("utf-8", "replace").decode()] = facts.st_size, facts.st_mtime_ns
+                    found[entry.path[2:].encode("utf-8", "replace").decode()] = facts.st_size, facts.st_mtime_ns
+                elif stat.S_ISDIR(facts.st_mode) and folder.count("/") < 8:
+                    folders.append(entry.path)
     return found
 
 
