@@ -63,6 +63,28 @@ def test_ask_runs_programs_and_reads_what_they_wrote(tmp_path: Path) -> None:
 
 
 @needs_bubblewrap
+def test_an_answer_cites_what_a_program_printed(tmp_path: Path) -> None:
+    build_world(tmp_path / "w", [Page(url="https://w.example/tern", title="Tern", text="A bird.")], name="w", source="test")
+    said = """
+import json
+def model(messages, key):
+    if key.turn == 0:
+        call = {"name": "python", "arguments": {"code": "print(6 * 207, 'terns')"}}
+        return f"<tool_call>{json.dumps(call)}</tool_call>"
+    return "There are 1,242 terns. [1] There are 9,999 gulls. [1]"
+"""
+    (tmp_path / "scripted.py").write_text(said)
+    place = ["--world", str(tmp_path / "w"), "--model", f"{tmp_path / 'scripted.py'}:model", "--no-save"]
+    words = ["ask", "How many?", *place, "--profile", "general", "--set", "agent.python=auto"]
+    done = CliRunner().invoke(build_app("ask"), words)
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.output.split())
+    assert "[1] 1242 terns" in told, "the model is shown a number"
+    assert "There are 1,242 terns. [1]" in told and "Program of call 1" in told
+    assert "1 supported" in told and "1 not found in what was read" in told
+
+
+@needs_bubblewrap
 async def test_a_result_is_what_is_printed_the_last_value_the_error_and_the_files() -> None:
     results = await called(
         bubblewrap(SandboxLimits()),
