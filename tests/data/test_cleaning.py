@@ -414,7 +414,7 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
         (["--out", "K", "--set", "repeats.goal=true"], "did you mean repeats.with_goal"),
         (["--out", "K", "--set", "min_calls.least=-1"], "min_calls.least"),
         (["--out", "K", "--set", 'steps=["polish"]'], "steps"),
-        (["--out", "K", "--recipe", "none.toml"], "Cannot read none.toml"),
+        (["--out", "K", "--recipe", "none.toml"], "There is no file none.toml"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], told: str) -> None:

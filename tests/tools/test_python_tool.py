@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -157,9 +157,9 @@ async def test_calls_of_one_turn_share_their_deadline() -> None:
     await sessions.sandbox.close()
 
 
-def below() -> list[int]:
-    """Processes that this one has started."""
-    return [pid for pid, depth in tree(os.getpid()) if depth]
+def below(before: Collection[int] = ()) -> list[int]:
+    """Processes that this one has started, but for those of earlier tests."""
+    return [pid for pid, depth in tree(os.getpid()) if depth and pid not in before]
 
 
 def left_in(folder: Path) -> list[str]:
@@ -168,11 +168,11 @@ def left_in(folder: Path) -> list[str]:
 
 @needs_bubblewrap
 async def test_a_sandbox_that_is_ended_from_outside_is_no_mistake_of_a_program() -> None:
-    sessions = Sessions(bubblewrap(SandboxLimits()), None, {})
+    earlier, sessions = below(), Sessions(bubblewrap(SandboxLimits()), None, {})
     tool, here = PythonTool(sessions, SandboxLimits()), ToolContext(session="s")
     await tool({"code": "1"}, here)
     await asyncio.sleep(1)  # the pool has one
-    for pid in below():
+    for pid in below(earlier):
         os.kill(pid, 9)
     await asyncio.sleep(0.3)
     with pytest.raises(ToolOutageError, match="from outside"):
@@ -181,7 +181,7 @@ async def test_a_sandbox_that_is_ended_from_outside_is_no_mistake_of_a_program()
     assert (await tool({"code": "1"}, ToolContext(session="other"))).text == "1"
     await sessions.close()
     await sessions.sandbox.close()
-    assert below() == []
+    assert below(earlier) == []
 
 
 @needs_bubblewrap
@@ -190,6 +190,7 @@ async def test_a_start_that_is_given_up_leaves_nothing(
     make: Callable[[SandboxLimits], Runners], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    earlier = below()
     for part in range(12):
         sandbox = make(SandboxLimits())
         sessions = Sessions(sandbox, None, {})
@@ -198,7 +199,7 @@ async def test_a_start_that_is_given_up_leaves_nothing(
                 await PythonTool(sessions, SandboxLimits())({"code": "1"}, ToolContext())
         await sessions.close()
         await sandbox.close()
-    assert below() == left_in(tmp_path) == []
+    assert below(earlier) == left_in(tmp_path) == []
 
 
 @needs_bubblewrap
