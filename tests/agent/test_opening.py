@@ -143,7 +143,7 @@ async def test_a_page_reader_of_ones_own_reads_visited_pages(worlds: dict[str, P
         seen = await agent.tools["visit"]({"url": ["https://w.example/Kent"], "goal": "how long"}, ToolContext())
         assert "how long: # KENT" in seen.text and "mine.py:Shouting" in journal_identity(config, agent)
         assert "mine.py:Shouting" in str(agent.as_json()["reader"])
-    with pytest.raises(UserError, match=r"mine.py:Tides is no page reader: make it a Reader of"):
+    with pytest.raises(UserError, match=r"mine.py:Tides is no page reader: let it be of the type Reader in"):
         async with opened_reader(ReaderConfig(model=f"{mine}:Tides")):
             pass
 

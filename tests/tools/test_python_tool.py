@@ -80,8 +80,30 @@ def model(messages, key):
     assert done.exit_code == 0, done.output
     told = " ".join(done.output.split())
     assert "[1] 1242 terns" in told, "the model is shown a number"
-    assert "There are 1,242 terns. [1]" in told and "Program of call 1" in told
+    assert "There are 1,242 terns. [1]" in told and "python: print(6 * 207, 'terns')" in told, "a reader sees the program"
     assert "1 supported" in told and "1 not found in what was read" in told
+
+
+@needs_bubblewrap
+def test_programs_of_ask_have_the_files_of_a_folder(tmp_path: Path) -> None:
+    build_world(tmp_path / "w", [Page(url="https://w.example/tern", title="Tern", text="A bird.")], name="w", source="test")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "towns.csv").write_text("town,people\nOrlo,300\nBrand,900\n")
+    said = """
+def model(messages, key):
+    if key.turn == 0:
+        assert "(The attached files are towns.csv.)" in messages[-1].content
+        return '<tool_call>{"name": "python", "arguments": {"code": "print(open(\\\\"towns.csv\\\\").read())"}}</tool_call>'
+    return "Brand has 900 people. [1]"
+"""
+    (tmp_path / "scripted.py").write_text(said.replace("\\\\", "\\\\"))
+    place = ["--world", str(tmp_path / "w"), "--model", f"{tmp_path / 'scripted.py'}:model", "--no-save", "--profile", "general"]
+    files = ["--set", "agent.python=auto", "--set", f"agent.files={tmp_path / 'tables'}"]
+    done = CliRunner().invoke(build_app("ask"), ["ask", "Which town is the largest?", *place, *files])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "Brand,900" in done.output
+    done = CliRunner().invoke(build_app("ask"), ["ask", "Which?", *place, "--set", f"agent.files={tmp_path / 'no'}"])
+    assert "name a folder of files" in str(done.exception)
 
 
 @needs_bubblewrap

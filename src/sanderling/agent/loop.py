@@ -14,7 +14,7 @@ from sanderling.agent.turns import CallBook, Finish, Verdict, allow, judge_turn,
 from sanderling.core.chat import BETWEEN_RESULTS, ChatRenderer
 from sanderling.core.errors import UserError
 from sanderling.core.parse import MAX_CALLS, ParsedTurn, ParseProblem, explain, parse_turn
-from sanderling.core.profiles import Profile, render_system
+from sanderling.core.profiles import Profile, ResultLayout, render_system
 from sanderling.core.record import FOLLOWS, NodeKind, Question, Seeds, ToolEvent, Trajectory
 from sanderling.core.types import Ending, ToolCall
 from sanderling.policy.contract import Completion, ContextFullError, Delta, SampleKey, sampled_tokens, takes_tools
@@ -295,8 +295,9 @@ class Episode:
         outcomes = await unless_stopped(running, self._stop)
         seconds = self._clock.monotonic() - started
         roles, texts, events = tool_roles(self._profile), list[str](), tuple[ToolEvent, ...]()
+        cited = self._profile.results is ResultLayout.CITED
         for outcome in outcomes:
-            text, passages = outcome.numbered(self._passages + 1)
+            text, passages = outcome.numbered(self._passages + 1, whole=cited and outcome.call.name not in roles)
             self._passages += len(passages)
             texts.append(text)
             events += (outcome.event(roles, passages),)

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from sanderling.world.web.live import Charge
 
 _READINGS = 4  # replies of a page reader waited for at the same time, over all pages
-NO_PLACE = "Name a place to search: documents with --docs FOLDER, a world with --world DIRECTORY, the web with --web, a tool "
-"server with --mcp, or a dock with --dock."
+NO_PLACE = (
+    "Name a place to search: documents with --docs FOLDER, a world with --world DIRECTORY, the web with --web, a tool "
+    "server with --mcp, or a dock with --dock."
+)
 Notice = Callable[[str], None]
 """Called with one log line."""
 
@@ -101,7 +103,8 @@ class PlaceConfig(Frozen):
     read_file: bool = False
     """A tool ``read_file``, for the files of questions and for those that programs wrote."""
     files: Path | None = None
-    """Folder of the files that questions name in ``meta.files``; brings ``read_file``. In ``eval run``, the benchmark's own."""
+    """Folder of the files that questions name in ``meta.files``; brings ``read_file``. In ``eval run``, the benchmark's own; in
+    ``ask``, all that lie in it."""
     keep: Path | None = None
     """Folder to which files that programs wrote are copied when an episode ends, a folder for each."""
     sandbox: SandboxLimits = SandboxLimits()

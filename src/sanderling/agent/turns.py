@@ -21,7 +21,7 @@ from sanderling.core.profiles import Budgets, Guards
 from sanderling.core.record import Node, NodeKind, Passage, Question, ToolEvent
 from sanderling.core.types import Ending, ToolCall, ToolStatus
 from sanderling.runs.work import all_of
-from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult
+from sanderling.tools.contract import Span, Tool, ToolContext, ToolOutageError, ToolResult
 
 CUT_MARK = "\n[... cut to fit the context ...]\n"
 
@@ -108,6 +108,7 @@ def signature(call: ToolCall) -> str:
 
 
 T = TypeVar("T")
+_LONGEST_TITLE = 200  # letters of what is said of a call
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,17 @@ class Outcome:
     result: ToolResult
     outage: str = ""  # why the tool's backend is broken; empty: it is not
 
-    def numbered(self, first: int) -> tuple[str, tuple[Passage, ...]]:
-        """The result's text with a number before each passage, from ``first`` on, and these passages."""
+    def numbered(self, first: int, *, whole: bool = False) -> tuple[str, tuple[Passage, ...]]:
+        """The result's text with a number before each passage, from ``first`` on, and these passages.
+
+        ``whole``: a result without passages is one itself, under what was called, so that a reader sees where it comes from.
+        """
         text, pieces, passages, at = self.result.text, list[str](), list[Passage](), 0
-        for number, span in enumerate(self.result.spans, start=first):
+        spans = self.result.spans
+        if whole and not spans and self.result.status is ToolStatus.OK:
+            asked = " ".join(" ".join(map(str, self.call.arguments.values())).split())
+            spans = (Span(0, len(text), f"{self.call.name}:{first}", f"{self.call.name}: {asked}"[:_LONGEST_TITLE]),)
+        for number, span in enumerate(spans, start=first):
             pieces += [text[at : span.start], f"[{number}] "]
             passages.append(Passage(number=number, url=span.url, title=span.title, text=text[span.start : span.end]))
             at = span.start

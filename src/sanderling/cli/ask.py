@@ -38,7 +38,7 @@ from sanderling.cli.options import RUN, argument, option, or_help, settings
 from sanderling.cli.showing import Watcher, files_of, first_line, shown_answer
 from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
-from sanderling.core.record import REPORT, Question, Seeds, Trajectory
+from sanderling.core.record import FILES, REPORT, Question, Seeds, Trajectory
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError, Ending
 from sanderling.judge.citations import Files, no_files
@@ -181,7 +181,8 @@ async def _ask(
     spending, evidence, outgoing = Spending(None, budget.model_copy(update=most)), Evidence(), list[Outgoing]()
     how = {"spending": spending, "on_outage": OnOutage.FALL_BACK, "notice": tell}
     how |= {"on_outgoing": outgoing.append, "consent": _consents, "evidence": evidence}
-    async with opened_agent(config.agent, **how) as agent:
+    asked = as_question(question, config.agent.files)
+    async with opened_agent(config.agent, [asked] if config.agent.files else (), **how) as agent:
         spend = Spend(limits, spending.ledger, agent.clock, prices, agent.profile.sampling.max_tokens, spent, seconds)
         identity, finish = journal_identity(config.agent, agent), Finish()
         files = files_of([config.agent.docs, *([] if session is None else session.docs())])
@@ -195,10 +196,10 @@ async def _ask(
             link = None if store is None else store.path.with_name(f"{store.path.name}.{id}.run")
             session = session or (_session_at(link) if config.save else None)
             if session is not None:
-                records = [await kept(as_question(question), session, replace(going, id=id))]
+                records = [await kept(asked, session, replace(going, id=id))]
             else:
                 with nullcontext() if link is None else Journal(link, identity) as journal:
-                    records = [await research(as_question(question), agent, journal=journal, id=id, **each)]
+                    records = [await research(asked, agent, journal=journal, id=id, **each)]
             if store is not None and link is not None:
                 store.append(records[0])
                 if records[0].ending is not None and records[0].ending.scored:
@@ -376,9 +377,14 @@ def print_answer(done: Trajectory, files: Files = no_files) -> None:
     shown_answer(done, progress if REPORT in done.question.meta else Console(), progress, files)
 
 
-def as_question(text: str) -> Question:
-    """A question as it is asked by hand."""
-    return Question(id=f"ask-{_digest(text)}", text=text)
+def as_question(text: str, folder: Path | None = None) -> Question:
+    """A question as it is asked by hand, about the files of a folder. Raises UserError where there is none."""
+    if folder is None:
+        return Question(id=f"ask-{_digest(text)}", text=text)
+    with or_cannot(f"read {folder}", "name a folder of files with agent.files"):
+        names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    about = f"{text}\n\n(The attached files are {', '.join(names)}.)" if names else text
+    return Question(id=f"ask-{_digest(about)}", text=about, meta={FILES: names})
 
 
 def episode_id(question: str, agent: Agent, seed: int, before: Trajectory | None = None) -> str:

@@ -66,7 +66,8 @@ def load_outside(name: str, kind: str = "", of: type[Built] | None = None) -> An
         return found
     found = found() if inspect.isclass(found) else found
     if not isinstance(found, of):
-        raise UserError(f"{name} is no {kind}: make it a {of.__name__} of {of.__module__}.")
+        way = "put @tool above it (from sanderling import tool), or " if kind == "tool" and inspect.isfunction(found) else ""
+        raise UserError(f"{name} is no {kind}: {way}let it be of the type {of.__name__} in {of.__module__}.")
     return found
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import ConfigDict, ValidationError, create_model
 
+from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
 from sanderling.core.types import ToolSpec, ToolStatus
 
@@ -163,7 +164,10 @@ class FunctionTool:
         self.spec = ToolSpec(name=function.__name__, description=description, parameters=_without_titles(schema))
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run it. Arguments that do not fit the signature are answered with BAD_ARGUMENTS; what it raises is a bug of it."""
+        """Run it. Arguments that do not fit the signature are answered with BAD_ARGUMENTS.
+
+        Raises ToolOutageError where the function raises anything but a UserError: its backend is broken, or it is.
+        """
         try:
             given = self._arguments.model_validate(arguments)
         except ValidationError as error:
@@ -173,9 +177,14 @@ class FunctionTool:
         values = {name: getattr(given, name) for name in type(given).model_fields}
         if self._takes_context:
             values[CONTEXT] = context
-        found = self._function(**values)
-        if inspect.isawaitable(found):
-            found = await found
+        try:
+            found = self._function(**values)
+            if inspect.isawaitable(found):
+                found = await found
+        except (UserError, ToolOutageError):
+            raise
+        except Exception as error:
+            raise ToolOutageError(f"{self.spec.name} raised {type(error).__name__}: {error}") from error
         return found if isinstance(found, ToolResult) else ToolResult(text=str(found))
 
 

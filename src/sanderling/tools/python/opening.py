@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import Profile, ResultLayout
+from sanderling.core.profiles import Profile
 from sanderling.tools.contract import Tool
 from sanderling.tools.files import ReadFileTool
 from sanderling.tools.python.monty import Monty
@@ -99,7 +99,7 @@ async def opened_programs(
             tools, own = list[Tool](), None
             if programs is not None:
                 own = sessions(programs)
-                tools.append(PythonTool(own, limits, cited=profile.results is ResultLayout.CITED))
+                tools.append(PythonTool(own, limits))
             if reads is not None and read_file:
                 tools.append(ReadFileTool(own if own is not None and reads is programs else sessions(reads), profile, limits))
             return {tool.spec.name: tool for tool in tools}

@@ -5,7 +5,7 @@ from typing import Any
 
 from sanderling.core.text import counted_as, visible
 from sanderling.core.types import ToolSpec, ToolStatus
-from sanderling.tools.contract import Span, ToolContext, ToolResult
+from sanderling.tools.contract import ToolContext, ToolResult
 from sanderling.tools.python.sandbox import Ran, SandboxError, SandboxLimits
 from sanderling.tools.python.sessions import Sessions
 
@@ -20,9 +20,8 @@ _DESCRIPTION = (
 class PythonTool:
     """Runs programs."""
 
-    def __init__(self, sessions: Sessions, limits: SandboxLimits, *, cited: bool = False) -> None:
-        """``cited``: what a program printed is a passage with a number, which an answer can point at."""
-        self.tool, self._limits, self._cited = sessions, limits, cited  # the first keeps what lasts
+    def __init__(self, sessions: Sessions, limits: SandboxLimits) -> None:
+        self.tool, self._limits = sessions, limits  # the first keeps what lasts
         sandbox = sessions.sandbox
         self.settings = {"sandbox": sandbox.name, **limits.model_dump(mode="json")}
         about = _DESCRIPTION.format(
@@ -59,9 +58,7 @@ class PythonTool:
         )
         text = _shown(ran, self._limits, seconds, anew and ran.status != "lost", self.tool.sandbox.files)
         real = time.monotonic() - began if self.tool.clock is None else 0.0  # an offline world's time is its own
-        number = context.ordinal + 1
-        passage = Span(0, len(text), f"program:{number}", f"Program of call {number}")
-        return ToolResult(text, status, real, spans=(passage,) * (self._cited and status is ToolStatus.OK))
+        return ToolResult(text=text, status=status, latency_s=real)
 
 
 def _shown(ran: Ran, limits: SandboxLimits, seconds: float, anew: bool, files: bool) -> str:
