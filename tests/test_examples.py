@@ -17,6 +17,7 @@ from sanderling import Question, ToolContext, TurnTable, UserError, open_agent, 
 from sanderling.cli.main import build_app
 from sanderling.core.types import ToolStatus
 from sanderling.data.questions import write_questions
+from sanderling.tools.contract import ToolOutageError
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -105,6 +106,14 @@ async def test_a_tool_answers_what_does_not_fit_its_signature() -> None:
     assert (await add({"a": 1}, ToolContext(ordinal=3))).text == "3 at 3"
     wrong = await add({"a": "x", "c": 1}, ToolContext())
     assert wrong.status is ToolStatus.BAD_ARGUMENTS and "a: " in wrong.text and "c: " in wrong.text
+    with pytest.raises(ToolOutageError, match="half raised ZeroDivisionError: division by zero"):
+
+        @tool
+        def half(a: int) -> float:
+            """Half of nothing."""
+            return a / 0
+
+        await half({"a": 1}, ToolContext())
     with pytest.raises(ValueError, match="needs a docstring"):
         tool(lambda: "")
 

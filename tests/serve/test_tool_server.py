@@ -139,7 +139,7 @@ async def test_a_tool_behind_a_server_is_the_tool(mine: Path, over: str) -> None
         )  # fmt: skip
         with pytest.raises(ToolOutageError, match="the oven is cold"):
             await tools["down"]({}, CONTEXT)
-        with pytest.raises(ToolOutageError, match=r"wrong failed in its server \(ZeroDivisionError: by zero\)"):
+        with pytest.raises(ToolOutageError, match="wrong raised ZeroDivisionError: by zero"):
             await tools["wrong"]({}, CONTEXT)
         heard = list[str]()
         spoken = ToolContext(attempt=1, tell=heard.append)

@@ -97,7 +97,15 @@ def model(messages, key):
     return "Brand has 900 people. [1]"
 """
     (tmp_path / "scripted.py").write_text(said.replace("\\\\", "\\\\"))
-    place = ["--world", str(tmp_path / "w"), "--model", f"{tmp_path / 'scripted.py'}:model", "--no-save", "--profile", "general"]
+    place = [
+        "--world",
+        str(tmp_path / "w"),
+        "--model",
+        f"{tmp_path / 'scripted.py'}:model",
+        "--no-save",
+        "--profile",
+        "general",
+    ]
     files = ["--set", "agent.python=auto", "--set", f"agent.files={tmp_path / 'tables'}"]
     done = CliRunner().invoke(build_app("ask"), ["ask", "Which town is the largest?", *place, *files])
     assert done.exit_code == 0, (done.output, done.exception)
