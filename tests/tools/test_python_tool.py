@@ -90,13 +90,15 @@ def test_programs_of_ask_have_the_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "towns.csv").write_text("town,people\nOrlo,300\nBrand,900\n")
     said = """
+import json
 def model(messages, key):
     if key.turn == 0:
         assert "(The attached files are towns.csv.)" in messages[-1].content
-        return '<tool_call>{"name": "python", "arguments": {"code": "print(open(\\\\"towns.csv\\\\").read())"}}</tool_call>'
+        call = {"name": "python", "arguments": {"code": "print(open('towns.csv').read())"}}
+        return f"<tool_call>{json.dumps(call)}</tool_call>"
     return "Brand has 900 people. [1]"
 """
-    (tmp_path / "scripted.py").write_text(said.replace("\\\\", "\\\\"))
+    (tmp_path / "scripted.py").write_text(said)
     place = [
         "--world",
         str(tmp_path / "w"),
