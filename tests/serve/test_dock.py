@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -263,16 +264,26 @@ async def test_a_token_opens_its_pools_and_no_others(tmp_path: Path, monkeypatch
         ("numbers", "tools.0.name: Input should be a valid string"),
         ("hang", "did not answer within 1 seconds"),
         ("no-such-command", "no command or folder no-such-command"),
+        ("good", "bad-0 has no tool 'nope': choose of echo, count"),
     ],
 )
-async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(tmp_path: Path, how: str, reason: str) -> None:
+async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(
+    tmp_path: Path, how: str, reason: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sanderling.serve.dock.replica._LONGEST_PAUSE_S", 0.1)
     bad = {"command": [how]} if how.startswith("no") else pool(how)
+    if how == "good":
+        bad["check"]["tool"] = "nope"
     async with up(dock_of(tmp_path, {"bad": {**bad, "start_s": 1, "wait_s": 1}, "p": pool()})) as served:
         assert (await served.call("p.echo", {"text": "x"})).status_code == 200
         lost = await served.call("bad.echo", {"text": "x"})
         assert lost.status_code == 503 and reason in lost.json()["detail"]
-        page = (await served.get("/")).text
-        assert reason.partition(" (")[0] in page and "waiting" in page
+        replica = served.dock.pools["bad"].replicas[0]
+        await until(lambda: replica.starts > 2)
+        assert "lost" not in replica.reason  # of an earlier start
+        assert reason.partition(" (")[0] in unescape((await served.get("/")).text)
+    assert caplog.text.count("bad has no ready replica") == caplog.text.count(reason) == 1
+    assert "not listed" not in caplog.text  # which `mcp` says of a tool that is not there
 
 
 @pytest.mark.parametrize(
@@ -581,7 +592,7 @@ async def test_an_audit_log_that_is_full_begins_anew(tmp_path: Path, monkeypatch
 
 def test_two_docks_cannot_have_one_state_directory(tmp_path: Path) -> None:
     config = dock_of(tmp_path, {"p": pool()}, port=0)
-    with locked(config.state), pytest.raises(UserError, match="Another process is at work in"):
+    with locked(config.state), pytest.raises(UserError, match="Another process is at work in .* --set state="):
         run_dock(config, lambda url: None)
 
 

@@ -173,7 +173,7 @@ class Unpacked(io.RawIOBase):
 # -- one process at a time -----------------------------------------------------------------------------------------------
 
 
-def hold(file: Path, place: Path) -> FileLock:
+def hold(file: Path, place: Path, otherwise: str = "choose another directory") -> FileLock:
     """Lock a file until it is released or the process ends. Raises UserError, which speaks of ``place``, when that fails."""
     held = FileLock(file, thread_local=False)
     with or_cannot(f"use {place}"):
@@ -181,19 +181,18 @@ def hold(file: Path, place: Path) -> FileLock:
         try:
             held.acquire(timeout=0.05, poll_interval=0.01)  # again at once where the last holder took its file away
         except Timeout:
-            message = f"Another process is at work in {place}: wait for its end, or choose another directory."
-            raise UserError(message) from None
+            raise UserError(f"Another process is at work in {place}: wait for its end, or {otherwise}.") from None
     return held
 
 
 @contextmanager
-def locked(place: Path, *, beside: bool = False) -> Iterator[None]:
+def locked(place: Path, *, beside: bool = False, otherwise: str = "choose another directory") -> Iterator[None]:
     """Keep every other process out of a directory, which is made if it is missing. Raises UserError.
 
     ``beside``: keep them from making what will be renamed to ``place``, with a file beside it.
     """
     file, is_new = place.with_name(f"{LOCK}-{place.name}") if beside else place / LOCK, not place.exists()
-    held = hold(file, place)
+    held = hold(file, place, otherwise)
     try:
         yield
     except BaseException:

@@ -101,7 +101,7 @@ def _client(request: Request, *, admin: bool = False) -> Client:
     """Who asks. Raises RefusalError (403) where only an administrator may."""
     client: Client = request.scope[_CLIENT]
     if admin and not client.admin:
-        raise RefusalError(403, f"The token {client.name!r} is not an administrator's.")
+        raise RefusalError(403, f"The token {client.name!r} is not an administrator's: give it admin = true.")
     return client
 
 
@@ -278,5 +278,5 @@ def run_dock(config: DockConfig, ready: Callable[[str], None]) -> None:
             f"Listening on {config.host} lets other machines in: give [tokens.NAME] with its token, or use 127.0.0.1."
         )
     dock = Dock(config)
-    with locked(config.state):
+    with locked(config.state, otherwise="choose another directory with --set state=DIRECTORY"):
         serve_app(dock_app(dock, settings), settings, ready)

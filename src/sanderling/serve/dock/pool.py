@@ -6,6 +6,7 @@ is told so once. A call whose replica is lost meanwhile is made again only where
 """
 
 import asyncio
+import logging
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ _TRIES = 4  # of an idempotent call, each at another replica or after a restart
 _MOST_SESSIONS = 100_000  # that are remembered; the one used longest ago is forgotten first
 _TIMES = 512  # of the last calls, for the page
 _CHECKED_S = 5.0  # beyond its start, until what is wrong with a replica is known
+_log = logging.getLogger(__name__)
 
 
 class Trouble(StrEnum):
@@ -68,6 +70,7 @@ class Pool:
         self._sessions: OrderedDict[str, tuple[Replica, int]] = OrderedDict()  # with the start of it that they belong to
         self._turn = 0
         self.is_open = False  # whether calls are taken
+        self._said = ""  # why no replica was ready, last
         self._listed, self._told = asyncio.Event(), asyncio.Event()  # the latter also when no replica could start
 
     @property
@@ -92,6 +95,15 @@ class Pool:
         self._waiting.clear()
         await asyncio.gather(*(replica.stop(grace_s) for replica in self.replicas))
 
+    @property
+    def _is_ready(self) -> bool:
+        return any(replica.state is State.READY for replica in self.replicas)
+
+    @property
+    def _why(self) -> str:
+        """How a replica was lost last; empty: none was."""
+        return next((replica.reason for replica in self.replicas if replica.reason), "")
+
     def _stopped(self) -> DockError:
         return DockError(Trouble.STOPPED, f"The pool {self.name} is stopped: start it again first.")
 
@@ -113,8 +125,7 @@ class Pool:
         if not self._listed.is_set():
             if not self.is_open:
                 raise self._stopped()
-            why = next((one.reason for one in self.replicas if one.reason), "it has not started in time")
-            raise DockError(Trouble.DOWN, f"The pool {self.name} is down: {why}")
+            raise DockError(Trouble.DOWN, f"The pool {self.name} is down: {self._why or 'it has not started in time'}")
         return self.tools
 
     async def call(
@@ -175,10 +186,9 @@ class Pool:
                 self._changed()
             if not isinstance(error, TimeoutError):
                 raise
-            why = next((f" ({replica.reason})" for replica in self.replicas if replica.reason), "")
+            why = f" ({self._why})" if self._why else ""
             sentence = f"No replica of {self.name} was free within {self.config.wait_s:g} seconds{why}."
-            ready = any(replica.state is State.READY for replica in self.replicas)
-            raise DockError(Trouble.TIMEOUT if ready else Trouble.DOWN, sentence) from None
+            raise DockError(Trouble.TIMEOUT if self._is_ready else Trouble.DOWN, sentence) from None
 
     def _hand_out(self) -> None:
         """Give replicas that are free to those who wait: first come, first served, but nobody waits for another's replica."""
@@ -243,6 +253,9 @@ class Pool:
                 break
         if self._listed.is_set() or all(replica.reason or replica.state is State.STOPPED for replica in self.replicas):
             self._told.set()
+        if self.is_open and not self._is_ready and self._why not in ("", self._said):
+            self._said = self._why
+            _log.warning("The pool %s has no ready replica: %s", self.name, self._said)
         self._hand_out()
 
 

@@ -214,7 +214,7 @@ class Replica:
                 await self._check(connection)
 
     async def _check(self, connection: Connection) -> None:
-        """Ask it something. Raises ToolOutageError."""
+        """Ask it something. Raises ToolOutageError, and UserError where the tool to ask is not there."""
         check = self._config.check
         try:
             async with asyncio.timeout(check.within_s):
@@ -222,6 +222,7 @@ class Replica:
                     await connection.list_again()
                     self._let_through(connection)
                     return
+                allowed(connection, [check.tool])
                 result = await connection.call(check.tool, check.arguments)
         except TimeoutError:
             raise ToolOutageError(f"{self.name}: it did not answer a check within {check.within_s:g} seconds.") from None

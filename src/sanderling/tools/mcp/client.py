@@ -31,7 +31,8 @@ Progress = Callable[[float, float | None, str | None], Any]
 _PAGES = 100  # of a list of tools
 _NO_RESULT = (NO_REPLY, types.CONNECTION_CLOSED, types.PARSE_ERROR, types.INVALID_REQUEST)
 """Codes of errors that say nothing of the call: the server, or what stands before it, does not speak as it should."""
-logging.getLogger("mcp").addHandler(logging.NullHandler())  # what its client notes is told by whoever makes the call
+for _name in ("mcp", "client"):  # what its client notes is told by whoever makes the call
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 _CLOSE_S = 6.0  # more than a child takes to be ended
 
 
@@ -219,7 +220,7 @@ class Connection:
         raise NeverBeganError(str(self._outage()))
 
     def _outage(self, why: str = "") -> ToolOutageError:
-        last = self.server.log[-1] if isinstance(self.server, Child) and self.server.log else ""
+        last = self.server.last_line if isinstance(self.server, Child) else ""
         return ToolOutageError(f"{self.name}: {why or self.why}" + (f" ({last[:300]})" if last else "") + ".")
 
 

@@ -45,7 +45,8 @@ class Child:
     directory: Path | None = None
     memory_bytes: int | None = None  # most of its address space
     reply_bytes: int = 16 << 20  # most of one line that it writes: whoever writes more is ended
-    log: deque[str] = field(default_factory=lambda: deque(maxlen=_LOG_LINES))  # the last lines of standard error
+    log: deque[str] = field(default_factory=lambda: deque(maxlen=_LOG_LINES))  # of standard error, perhaps of earlier runs too
+    last_line: str = ""  # of this run
     pid: int = 0
     ending: str = ""  # why it is no longer there, in words; empty: it runs, or was never started
     over: asyncio.Event = field(default_factory=asyncio.Event)  # set when it no longer speaks
@@ -112,7 +113,7 @@ class Child:
             return SessionMessage(jsonrpc_message_adapter.validate_json(mended(line), by_name=False))
         except ValueError:
             if line.strip():
-                self.log.append(f"on standard output, which is for messages: {self._shown(line)}")
+                self._note(line, "on standard output, which is for messages: ")
             if line.lstrip()[:1] in (b"{", b"[") and b'"jsonrpc"' in line and (b'"result"' in line or b'"error"' in line):
                 self.ending = "it wrote a reply that cannot be read"
                 raise
@@ -129,19 +130,22 @@ class Child:
         rest = b""
         while chunk := await stderr.read(65_536):
             *lines, rest = (rest + chunk).split(b"\n")
-            self.log.extend(map(self._shown, lines[-_LOG_LINES:]))
+            for line in lines[-_LOG_LINES:]:
+                self._note(line)
             if len(rest) > _LOG_CHARACTERS:
-                self.log.append(self._shown(rest))
+                self._note(rest)
                 rest = b""
         if rest:
-            self.log.append(self._shown(rest))
+            self._note(rest)
 
-    def _shown(self, line: bytes) -> str:
-        """A line of a log, as it can be shown to anybody: without secrets and control characters."""
+    def _note(self, line: bytes, where: str = "") -> None:
+        """Keep a line as it can be shown to anybody: without secrets and control characters."""
         text = line.decode("utf-8", "replace")
         for one in self.secrets:
             text = text.replace(one, "***")
-        return "".join(character if character.isprintable() else " " for character in text[:_LOG_CHARACTERS]).rstrip()
+        text = "".join(character if character.isprintable() else " " for character in text[:_LOG_CHARACTERS]).rstrip()
+        self.last_line = where + text
+        self.log.append(self.last_line)
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
