@@ -592,7 +592,7 @@ async def test_an_audit_log_that_is_full_begins_anew(tmp_path: Path, monkeypatch
 
 def test_two_docks_cannot_have_one_state_directory(tmp_path: Path) -> None:
     config = dock_of(tmp_path, {"p": pool()}, port=0)
-    with locked(config.state), pytest.raises(UserError, match="Another process is at work in .* --set state="):
+    with locked(config.state), pytest.raises(UserError, match=r"Another process is at work in .* --set state="):
         run_dock(config, lambda url: None)
 
 

@@ -244,6 +244,17 @@ async def test_names_that_no_model_s_server_takes() -> None:
         assert [(await tool({"text": "x"}, ToolContext())).text for tool in found] == ["x"] * len(found)
 
 
+@pytest.mark.parametrize(
+    ("how", "told"), [("names", "odd_search (its search), echo, a_search (its search), b_search"), ("good", "")]
+)
+async def test_other_names_of_tools_than_their_server_s_are_told(tmp_path: Path, how: str, told: str) -> None:
+    (tmp_path / "m.py").write_text("def model(messages, key):\n    return '<answer>x</answer>'\n")
+    config = AgentConfig(model=f"{tmp_path / 'm.py'}:model", profile="general", mcp={"odd": odd(how)})
+    lines = list[str]()
+    async with opened_agent(config, notice=lines.append):
+        assert told in "".join(lines) and len(lines) == bool(told)
+
+
 async def test_a_schema_that_refers_elsewhere_opens_no_connection() -> None:
     reached = list[str]()
 
@@ -403,13 +414,18 @@ def test_wrong_settings_are_told(settings: dict[str, object], sentence: str) -> 
         ServerConfig.model_validate(json.loads(json.dumps(settings)))
 
 
-def test_servers_are_named_by_their_host_or_program() -> None:
-    given = ["http://127.0.0.1:9/mcp", "https://a.example/mcp", "npx -y server 'a b'", "/opt/npx other"]
+def test_servers_are_named_by_their_host_script_or_program() -> None:
+    given = ["http://127.0.0.1:9/mcp", "https://a.example/mcp", "npx -y @scope/server@2 'a b'", "/opt/npx server"]
+    given += ["python3 -u lib/srv.py", "uv run srv.py", "/opt/notes-server x.py", "python3 -c 'import x; x.run()'"]
     assert servers(given, "agent.mcp") == {
         "agent.mcp.127-0-0-1.url": "http://127.0.0.1:9/mcp",
         "agent.mcp.a-example.url": "https://a.example/mcp",
-        "agent.mcp.npx.command": ["npx", "-y", "server", "a b"],
-        "agent.mcp.npx-2.command": ["/opt/npx", "other"],
+        "agent.mcp.server.command": ["npx", "-y", "@scope/server@2", "a b"],
+        "agent.mcp.server-2.command": ["/opt/npx", "server"],
+        "agent.mcp.srv.command": ["python3", "-u", "lib/srv.py"],
+        "agent.mcp.srv-2.command": ["uv", "run", "srv.py"],
+        "agent.mcp.notes-server.command": ["/opt/notes-server", "x.py"],
+        "agent.mcp.python3.command": ["python3", "-c", "import x; x.run()"],
     }
     for odd in ("", "'", "   "):
         with pytest.raises(UserError, match="neither a URL nor a command"):

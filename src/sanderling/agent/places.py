@@ -19,6 +19,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import is_outside, load_outside
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
+from sanderling.core.text import visible
 from sanderling.core.types import SystemClock, placed
 from sanderling.policy.load import is_endpoint, place_of
 from sanderling.tools.contract import OnOutage, Reader, Tool, tool_roles
@@ -272,7 +273,7 @@ async def _searched(
         remote: list[World] = []
         tools: list[McpTool] = []
         if config.mcp or config.dock:
-            remote, tools = await _of_servers(config, {*taken, *further}, stack)
+            remote, tools = await _of_servers(config, {*taken, *further}, stack, notice)
             further |= {tool.spec.name: tool for tool in tools}
         here = config.worlds or config.docs or config.web
         if not (here or remote) and (config.mcp or config.dock or not questions):
@@ -331,8 +332,10 @@ async def _chosen_worlds(
     return several, preferred
 
 
-async def _of_servers(config: PlaceConfig, taken: set[str], stack: AsyncExitStack) -> "tuple[list[World], list[McpTool]]":
-    """The worlds and the other tools of all servers; no two tools have one name."""
+async def _of_servers(
+    config: PlaceConfig, taken: set[str], stack: AsyncExitStack, notice: Notice
+) -> "tuple[list[World], list[McpTool]]":
+    """The worlds and the other tools of all servers; no two tools have one name, and ``notice`` hears of others than theirs."""
     from sanderling.tools.mcp.tools import found_in
 
     worlds: list[World] = []
@@ -342,6 +345,10 @@ async def _of_servers(config: PlaceConfig, taken: set[str], stack: AsyncExitStac
         its_worlds, its_tools = found_in(connection, allowed, taken | {tool.spec.name for tool in tools})
         worlds += its_worlds
         tools += its_tools
+        names = [(tool.spec.name, tool.own_name) for tool in its_tools]
+        if any(name != own for name, own in names):
+            told = ", ".join(name if name == own else f"{name} (its {own})" for name, own in names)
+            notice(visible(f"The model has these tools of {connection.name}: {told}."))
     return worlds, tools
 
 

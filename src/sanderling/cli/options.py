@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sanderling.runs.progress import Report
 
 Config = TypeVar("Config", bound=Frozen)
+_INTERPRETER = re.compile(r"python[\d.]*|node|npx|uvx?|bunx?|deno")
+_SCRIPT = re.compile(r"[^\s()\"';]+")  # and no program in one line
 _LAST_WORDS_S = 5  # torchrun ends all processes as soon as one has failed: the first gets so long to say why
 
 AGENT, PLACE, JUDGING, BUDGET, RUN = "Who researches", "Where", "Who judges", "What it may cost", "The run"
@@ -101,14 +103,22 @@ def settings(
     return or_help(lambda sets: load_config(model, "", "the command", sets, given or {}), sets, model)
 
 
+def _server_name(command: Sequence[str]) -> str:
+    """The name of a command's program, or of the script, module or package that an interpreter runs."""
+    script = next((word for word in command[1:] if not word.startswith("-") and word != "run"), "")
+    if not (_INTERPRETER.fullmatch(Path(command[0]).name) and _SCRIPT.fullmatch(script)):
+        return Path(command[0]).name
+    return re.sub(r"\.(?:py|[cm]?[jt]s)$|[@=<>].*", "", Path(script).name) or Path(command[0]).name
+
+
 def servers(given: Sequence[str] | None, section: str) -> dict[str, Any]:
-    """What ``--mcp`` sets, for servers that are named by their host or program. Raises UserError."""
+    """What ``--mcp`` sets, for servers that are named by their host, script or program. Raises UserError."""
     found: dict[str, Any] = {}
     for words in given or ():
         is_url = words.startswith(("http://", "https://"))
         try:
             command = [] if is_url else shlex.split(words)
-            name = (urlsplit(words).hostname or "") if is_url else Path(command[0]).name
+            name = (urlsplit(words).hostname or "") if is_url else _server_name(command)
         except (ValueError, IndexError):
             raise UserError(
                 f"--mcp {words!r} is neither a URL nor a command: write http://host:port/mcp, or 'program arguments'."

@@ -76,6 +76,7 @@ class McpTool:
         about = (tool.description or tool.title or name)[:_LONGEST_DESCRIPTION]
         self.spec = ToolSpec(name=name, description=about, parameters=tool.input_schema)
         self._server, self._name, self.settings = server, tool.name, server.settings
+        self.own_name = tool.name.rpartition(".")[2]  # without a pool's
         self._harmless = is_harmless(tool)
         self.away = server.is_away
         self.is_held: Callable[[object, str], bool] = lambda arguments, tool: False  # kept from the server: it is private
