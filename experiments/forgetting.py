@@ -49,7 +49,8 @@ from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report, command_line, machine
 from sanderling.runs.stages import Stage, command_in, run_stages
-from sanderling.synth.chains import ModeShares, chain_questions
+from sanderling.synth.chains import chain_questions
+from sanderling.synth.head import ModeShares
 from sanderling.train.config import SupervisedConfig
 from sanderling.train.launch import run_tasks
 from sanderling.train.metrics import read_metrics

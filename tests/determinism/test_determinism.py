@@ -19,7 +19,9 @@ from sanderling.core.chat import load_tokenizer
 from sanderling.core.profiles import TINY
 from sanderling.core.types import FixedClock
 from sanderling.runs.work import in_parallel
-from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
+from sanderling.synth.chains import chain_questions
+from sanderling.synth.head import ModeShares
+from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig, TrainerConfig
 from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model

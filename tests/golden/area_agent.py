@@ -24,7 +24,9 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import FixedClock, Message, Reply, Sampling, ToolSpec, ToolStatus, Usage
 from sanderling.policy import contract
 from sanderling.runs.work import in_parallel
-from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
+from sanderling.synth.chains import chain_questions
+from sanderling.synth.head import ModeShares
+from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.contract import Tool, ToolContext, ToolOutageError, ToolResult, tool_roles
 from sanderling.tools.page_reader import PageReader, ReadingLimits
 from sanderling.tools.recording import open_recording, recorded_tools

@@ -14,7 +14,9 @@ from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending, FixedClock
 from sanderling.policy.contract import SampleKey
 from sanderling.runs.work import in_parallel
-from sanderling.synth.chains import ModeShares, Path, TeacherPolicy, chain_questions
+from sanderling.synth.chains import Path, chain_questions
+from sanderling.synth.head import ModeShares
+from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.world_tools import world_tools
 from sanderling.world.encyclopedia import RELATIONS, Encyclopedia, Names, Site, generate_encyclopedia
 from sanderling.world.local import LocalWorld

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sanderling.world.guard import Guard
     from sanderling.world.together import Outgoing
 
-SCRIPTS = {"teacher": "sanderling.synth.chains:scripted"}
+SCRIPTS = {"teacher": "sanderling.synth.teacher:scripted"}
 """Scripted models, by prefix (``teacher:…``): the function that builds the policy from the rest of the name and questions."""
 
 
@@ -56,7 +56,7 @@ class AgentConfig(PlaceConfig):
 
     model: str = ""
     """A model's directory, ``http://host:port/v1#model``, ``file.py:name``, or ``teacher:SIZE/SEED`` for questions of the
-    generated ``encyclopedia:SIZE/SEED``."""
+    generated ``encyclopedia:SIZE/SEED`` (either with ``/registers``)."""
     profile: str = ""
     """Prompt, tools and budgets that the model was trained with; empty: ``general`` for an endpoint, else ``tiny``."""
     max_turns: int | None = Field(default=None, ge=1)

@@ -353,7 +353,7 @@ def generate(
 ) -> None:
     """Let a teacher research questions, several times each, and keep every judged trajectory.
 
-    --model teacher:SIZE/SEED is a script that walks what synth chains draws from the encyclopedia of that size and seed.
+    --model teacher:SIZE/SEED is a script that answers what synth chains or elimination draws from that encyclopedia.
     If interrupted or out of budget, run the same command again to resume, unfinished episodes included. Exit status: 3
     when a budget was spent or attempts met outages, 130 after Ctrl-C; a second Ctrl-C interrupts at once.
     """

@@ -21,6 +21,7 @@ from sanderling.cli import options as common
 from sanderling.cli.attempting import generated
 from sanderling.cli.options import argument, counted, option, settings, show, table
 from sanderling.core.errors import UserError
+from sanderling.core.record import Question
 from sanderling.core.text import visible
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.runs.files import check_places
@@ -28,6 +29,7 @@ from sanderling.runs.progress import Report
 from sanderling.runs.stages import after_interrupt
 from sanderling.synth.capabilities import Capability
 from sanderling.synth.chains import chain_questions
+from sanderling.synth.elimination import Form, elimination_questions
 from sanderling.synth.facts import FactsConfig, make_facts
 from sanderling.synth.generate import Band, DifficultyConfig, band_file, sort_attempts
 from sanderling.synth.graph import encyclopedia_of, open_graph
@@ -37,6 +39,7 @@ from sanderling.synth.pages import MakingReport, Outcome
 from sanderling.synth.reading import ReadingConfig, make_readings
 from sanderling.synth.verify import Check, VerifyConfig, verify_file
 from sanderling.world.disk.store import read_manifest
+from sanderling.world.encyclopedia import Encyclopedia
 
 app = typer.Typer(no_args_is_help=True, help="Make questions from a world, and keep those that are worth asking.")
 _COUNT = "Questions: 100 by default; with a model, around each page: 2."
@@ -63,12 +66,36 @@ def chains(
 
     Each has one answer: every relation has one object for a subject. The scripted teacher can walk them (data generate).
     """
-    (least, most), world = _range("--hops", hops) or (0, 0), encyclopedia_of(directory)
+    least, most = _range("--hops", hops) or (0, 0)
     if not 1 <= least <= most:
         raise UserError(f"--hops {hops} does not go upwards from 1: write 2 or 1-3.")
+    shares = dict.fromkeys(range(least, most + 1), 1.0)
+    _draw(directory, out, lambda world: chain_questions(world, count, seed or 0, shares))
+
+
+@app.command()
+def elimination(
+    directory: World,
+    out: Out,
+    count: Annotated[int, option("--count", "How many questions.", min=1)] = 100,
+    form: Annotated[
+        Form, option("--form", "Short: 2-3 registers, which only some worlds have. Long: 10-25 pages.")
+    ] = Form.LONG,
+    seed: SeedOf = 0,
+) -> None:
+    """Ask over a generated encyclopedia who of eight people fulfils all conditions: each page rules some of them out.
+
+    The scripted teacher can answer them (data generate). A question names its answer, so verify it with --check evidence.
+    """
+    _draw(directory, out, lambda world: elimination_questions(world, count, seed or 0, form))
+
+
+def _draw(directory: Path, out: Path, questions: Callable[[Encyclopedia], list[Question]]) -> None:
+    """Write the questions over a world that is a generated encyclopedia. Raises UserError for any other."""
+    world = encyclopedia_of(directory)
     if world is None:
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
-    drawn = chain_questions(world, count, seed or 0, dict.fromkeys(range(least, most + 1), 1.0))
+    drawn = questions(world)
     name = read_manifest(directory).name  # perhaps another than the encyclopedia's, and what others find it by
     write_questions(out, [one.model_copy(update={"meta": {**one.meta, "world": name}}) for one in drawn])
     show(f"{len(drawn):,} questions in {out}.")

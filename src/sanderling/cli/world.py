@@ -108,10 +108,12 @@ def build_encyclopedia(
     out: Out,
     size: Annotated[int, option("--size", "Number of entities, 40 at least; about two pages each.", min=1)] = 2_000,
     seed: Annotated[int, option("--seed", "The same size and seed give the same world.")] = 0,
+    registers: Annotated[bool, option("--registers", "Also pages of who worked, was born or taught where.")] = False,
 ) -> None:
     """Generate an encyclopedia of invented people, places, organisations, works and events."""
-    feed = Gathering([open_source(f"encyclopedia:{size}/{seed}")])
-    name, source = f"encyclopedia-{size}-{seed}", f"encyclopedia --size {size} --seed {seed}"
+    opened = open_source(f"encyclopedia:{size}/{seed}{'/registers' if registers else ''}")
+    feed, name = Gathering([opened]), opened.name
+    source = f"encyclopedia --size {size} --seed {seed}{' --registers' if registers else ''}"
     with _progress() as progress:
         built = build_world(out, feed, name=name, source=source, seed=seed, progress=progress)
     _report(out, built)

@@ -28,12 +28,15 @@ from sanderling.judge.book import Keep
 from sanderling.judge.rules import RuleJudge, exact_match, score_trajectory
 from sanderling.policy.contract import Policy
 from sanderling.recipes.find import find_settings
-from sanderling.rl.config import Placement, RlConfig
+from sanderling.rl.config import Placement, RlConfig, RolloutConfig
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Advance, Report
 from sanderling.runs.stages import read_record
 from sanderling.runs.work import in_parallel
-from sanderling.synth.chains import ModeShares, TeacherPolicy, chain_questions
+from sanderling.synth.chains import chain_questions
+from sanderling.synth.elimination import Form, elimination_questions
+from sanderling.synth.head import ModeShares
+from sanderling.synth.teacher import TeacherPolicy
 from sanderling.tools.world_tools import world_tools
 from sanderling.train.config import SupervisedConfig, Title
 from sanderling.world.contract import World
@@ -92,6 +95,7 @@ class Questions(Frozen):
     held_out: int = Field(default=250, ge=1)  # questions of each held-out world
     curriculum: int = Field(default=5, ge=1)  # of each training world, for a curriculum to choose from
     hops: dict[str, float] = Field(default={"1": 0.35, "2": 0.45, "3": 0.20})  # share of questions, by number of hops
+    elimination: Form | None = None  # ask no chains: who of several people fulfils all conditions, in this form
     seed: int = Field(default=11, ge=0)  # random seed of the draws
 
     @field_validator("hops")
@@ -107,6 +111,12 @@ class Questions(Frozen):
     @property
     def hop_shares(self) -> dict[int, float]:
         return {int(key): share for key, share in self.hops.items()}
+
+    def of(self, world: Encyclopedia, count: int) -> list[Question]:
+        """So many questions over a world."""
+        if self.elimination is None:
+            return chain_questions(world, count, self.seed, self.hop_shares)
+        return elimination_questions(world, count, self.seed, self.elimination)
 
 
 class Teacher(Frozen):
@@ -139,6 +149,7 @@ class TinyConfig(Frozen):
     title: str = "tiny"  # heading of the report
     base: Path | None = None  # a base model's directory; by default the shipped one
     profile: str = "tiny"  # prompt, tools and budgets of the agent
+    rollout: RolloutConfig | None = None  # budgets and sampling in place of the profile's, also where models are measured
     date: datetime.date = datetime.date(2026, 1, 1)  # the date that agents see
     workers: int = Field(default=2, ge=1)  # processes at a time, of one thread each
     worlds: Worlds = Worlds()
@@ -183,9 +194,10 @@ class WorldPlan:
     entities: int
     seed: int
     names: Names
+    registers: bool = False
 
     def generate(self) -> Encyclopedia:
-        return generate_encyclopedia(self.entities, self.seed, self.names)
+        return generate_encyclopedia(self.entities, self.seed, self.names, registers=self.registers)
 
 
 @dataclass(frozen=True)
@@ -197,7 +209,8 @@ class TinyRun:
 
     @property
     def profile(self) -> Profile:
-        return get_profile(self.config.profile)
+        profile, rollout = get_profile(self.config.profile), self.config.rollout
+        return profile if rollout is None else rollout.applied(profile)
 
     def check(self) -> None:
         """Raise UserError now, and not after minutes of work, for a profile or a base model that is not there."""
@@ -216,20 +229,23 @@ class TinyRun:
     def training(self) -> list[WorldPlan]:
         worlds = self.config.worlds
         seeds = range(worlds.first_seed, worlds.first_seed + worlds.train)
-        return [WorldPlan(f"train-{seed:03d}", worlds.train_entities, seed, Names.TRAIN) for seed in seeds]
+        return [self._plan(f"train-{seed:03d}", worlds.train_entities, seed, Names.TRAIN) for seed in seeds]
 
     @property
     def validation(self) -> WorldPlan:
         """A world of its own for choosing between models; its names are of the training half."""
         worlds = self.config.worlds
-        return WorldPlan(VALIDATION, worlds.train_entities, worlds.first_seed + worlds.train, Names.TRAIN)
+        return self._plan(VALIDATION, worlds.train_entities, worlds.first_seed + worlds.train, Names.TRAIN)
 
     @property
     def held_out(self) -> list[WorldPlan]:
         """The worlds that every figure in the report is measured on."""
         worlds = self.config.worlds
         seeds = range(worlds.held_out_seed, worlds.held_out_seed + worlds.held_out)
-        return [WorldPlan(f"{HELD_OUT}-{seed}", worlds.held_out_entities, seed, Names.HELD_OUT) for seed in seeds]
+        return [self._plan(f"{HELD_OUT}-{seed}", worlds.held_out_entities, seed, Names.HELD_OUT) for seed in seeds]
+
+    def _plan(self, name: str, entities: int, seed: int, names: Names) -> WorldPlan:
+        return WorldPlan(name, entities, seed, names, registers=self.config.questions.elimination is Form.SHORT)
 
     def world_directory(self, plan: WorldPlan) -> Path:
         return self.root / "worlds" / plan.name
@@ -301,9 +317,8 @@ def build_worlds(run: TinyRun, report: Report) -> dict[str, Any]:
     with report.task("Worlds and questions", len(files)) as advance:
         for name, plans, count in files:
             worlds = [build(run, plan) for plan in plans]
-            pages += sum(len(world.pages) for world in worlds)
-            drawn = (chain_questions(world, count, wanted.seed, wanted.hop_shares) for world in worlds)
-            questions = [question for questions in drawn for question in questions]
+            pages += sum(len(world.pages) + len(world.registers) for world in worlds)
+            questions = [question for world in worlds for question in wanted.of(world, count)]
             write_questions(run.questions_file(name), choice.of(questions) if plans[0] in run.training else questions)
             advance(1)
     held_out = [run.open_world(plan).fingerprint for plan in run.held_out]
@@ -342,8 +357,7 @@ def build(run: TinyRun, plan: WorldPlan) -> Encyclopedia:
     """A world on the disk, built unless it is there."""
     world, directory = plan.generate(), run.world_directory(plan)
     if not directory.is_dir():
-        pages = (item.page for item in world.pages)
-        build_world(directory, pages, name=world.name, source="encyclopedia", seed=plan.seed)
+        build_world(directory, world.all_pages(), name=world.name, source="encyclopedia", seed=plan.seed)
     return world
 
 

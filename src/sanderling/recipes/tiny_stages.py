@@ -260,7 +260,7 @@ def tiny_report(run: TinyRun, records: Sequence[StageRecord], command: str) -> p
         title=run.config.title,
         summary=(
             "A language model of 1.5 million parameters learns to research an invented encyclopedia: it searches, visits "
-            "pages and answers questions of one to three hops. Measured on worlds none of whose names it ever saw."
+            "pages and answers questions. Measured on worlds none of whose names it ever saw."
         ),
         command=command,
         seed=seed,

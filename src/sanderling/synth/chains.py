@@ -1,35 +1,20 @@
-"""Chains of relations over a generated encyclopedia: questions, and a teacher of imperfect quality who walks them.
+"""Chains of relations over a generated encyclopedia: questions, and the teacher's head that walks them.
 
 Relations are functional, so a chain from a named entity has exactly one answer in its world: uniqueness is by construction. Its
 path is kept in the question's ``meta`` for the teacher and checks; the agent never sees it.
-
-The teacher walks a path as real agents do, well or badly. Its faults are *modes*, visible in a turn's reasoning before the
-action, never label noise: a student can learn each mode, and reinforcement can move probability between them. What it reads it
-reads from the observation: a teacher that opens a stale page honestly believes the stale fact, and one whose page did not open
-has read nothing. It is a text-level policy for the one agent loop, in the words of profile ``tiny``: its tools' names, and
-results with each URL on a line of its own.
 """
 
-import asyncio
-import copy
-import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pydantic import Field
-
-from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.profiles import TINY
 from sanderling.core.record import Question
-from sanderling.core.types import Sampling
-from sanderling.policy.contract import Completion, Delta, Finish, OnText, SampleKey
+from sanderling.synth.head import EARLY, Head, ModeShares
 from sanderling.world import encyclopedia
 from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Entity, Facts
-from sanderling.world.sources.kinds import EncyclopediaSource
 
 HopShares = Mapping[int, float]
 """Number of hops to its share. A chain that ran into a literal or a circle is drawn again with as many: shares are kept."""
@@ -119,16 +104,7 @@ def _question(world: Encyclopedia, path: Path, name: str, rng: random.Random) ->
         entity = facts.entities[end]
         answers = tuple(dict.fromkeys((entity.name, entity.title, entity.mention)))
     meta = {"start": path.start, "relations": list(path.relations), "objects": list(path.objects), "world": world.name}
-    meta["facts"] = [  # as those of other questions (`generate.question_of`); for the agent's teacher and gains, never for it
-        {
-            "subject": facts.entities[at].mention,
-            "relation": relation,
-            "object": facts.object_text(found),
-            "url": encyclopedia.url_of(encyclopedia.Site.ATLAS, facts.entities[at].title),
-            "quote": world.atlas[at].sentences[relation],
-        }
-        for at, relation, found in path.steps()
-    ]
+    meta["facts"] = [world.stated(at, relation) for at, relation, _ in path.steps()]
     text = rng.choice(encyclopedia.QUESTION_FORMS[encyclopedia.BY_NAME[path.relations[-1]].object]).format(np=phrase)
     return Question(id=name, text=text, answers=answers, hops=len(path.relations), meta=meta)
 
@@ -146,7 +122,6 @@ COMPARE = "Compare the results. The atlas page is right."
 FIRST = "The first result will do."
 SNIPPET = "The snippet says enough."
 AGAIN = "Search once more."
-EARLY = "That is good enough."
 ELSEWHERE = "That page is about something else. The atlas page is right."
 NEED = "I need the {plan} of {name}."
 NEXT = "I need the {plan}."
@@ -154,19 +129,6 @@ THEN = ", then "  # joins the relations that are still to be looked up: each hop
 FOUND = "The {relation} is {value}."
 THOUGHTS = (COMPARE, FIRST, SNIPPET, AGAIN, EARLY, ELSEWHERE, NEED, THEN, FOUND)
 """Everything the teacher ever thinks; it gives its mode away."""
-CLOSING = TINY.force_hint  # what it reads when it has to answer at once
-
-
-class ModeShares(Frozen):
-    """How often the teacher falls into each fault, per decision."""
-
-    first_result: float = Field(default=0.35, ge=0, le=1)
-    """Open the first result, whatever it is."""
-    trust_snippet: float = Field(default=0.50, ge=0, le=1)
-    """Take a snippet for the fact, and open nothing."""
-    stop_early: float = Field(default=0.10, ge=0, le=1)  # answer with hops left
-    repeat_call: float = Field(default=0.06, ge=0, le=1)  # search the same again
-    slip: float = Field(default=0.06, ge=0, le=1)  # break the format of a call. The next turn repeats it in the right form.
 
 
 class Step(StrEnum):
@@ -178,33 +140,35 @@ class Step(StrEnum):
 
 
 @dataclass
-class TeacherState:
-    """One episode in the teacher's head. Deterministic from its random generator."""
+class ChainHead(Head):
+    """One chain in the teacher's head."""
 
-    world: Encyclopedia
-    pages: Mapping[str, EncyclopediaPage]
     path: Path
-    shares: ModeShares
-    rng: random.Random
     at: Entity  # the subject of the fact that is looked for
     hop: int = 0
     step: Step = Step.SEARCH
-    visiting: str = ""
     repeated: bool = False
-    slipped: str = ""  # the turn to write again after a slip
     said: str = ""  # what it concluded from the last page or snippet; opens the next turn's reasoning
+
+    @classmethod
+    def of(cls, question: Question, world: Encyclopedia, shares: ModeShares, rng: random.Random) -> "ChainHead | None":
+        """None for a question that is not of this world. Raises UserError for one without a path."""
+        path, facts = Path.of(question), world.facts
+        return cls(world, shares, rng, path, facts.entities[path.start]) if path.is_true_in(facts, question.text) else None
+
+    @property
+    def pages(self) -> Mapping[str, EncyclopediaPage]:
+        return self.world.by_url
 
     @property
     def relation(self) -> str:
         return self.path.relations[self.hop]
 
-    def next_turn(self, observation: str) -> str:
-        """The next turn's text, from what was just observed (empty at first)."""
-        if CLOSING in observation:
-            return self._close(observation)
-        if self.slipped:
-            turn, self.slipped = self.slipped, ""
-            return turn
+    @property
+    def _atlas(self) -> str:
+        return encyclopedia.url_of(encyclopedia.Site.ATLAS, self.at.title)
+
+    def act(self, observation: str) -> str:
         if self.step is Step.SEARCH:
             return self._search()
         if self.step is Step.CHOOSE:
@@ -227,8 +191,8 @@ class TeacherState:
             return self._conclude(SNIPPET, claim)
         self.step = Step.READ
         if found and self.rng.random() < self.shares.first_result:
-            return self._call_visit(FIRST, found[0])
-        return self._call_visit(COMPARE, encyclopedia.url_of(encyclopedia.Site.ATLAS, self.at.title))
+            return self.visit(FIRST, found[0], self.relation)
+        return self.visit(COMPARE, self._atlas, self.relation)
 
     def _claim_in(self, observation: str, found: list[str]) -> int | str | None:
         """What the snippets seem to say: the relation itself if one is shown, or else anything of the right kind."""
@@ -245,7 +209,7 @@ class TeacherState:
     def _read(self, observation: str) -> str:
         claim = self._shown(observation)
         if claim is None:
-            return self._call_visit(ELSEWHERE, encyclopedia.url_of(encyclopedia.Site.ATLAS, self.at.title))
+            return self.visit(ELSEWHERE, self._atlas, self.relation)
         return self._conclude("", claim)
 
     def _shown(self, observation: str) -> int | str | None:
@@ -255,15 +219,15 @@ class TeacherState:
             return None
         return page.claims[self.relation]
 
-    def _close(self, observation: str) -> str:
-        """The budget is used up: answer with what was just read, or else with what is known so far."""
+    def close(self, observation: str) -> str:
+        """Answer with what was just read, or else with what is known so far."""
         facts = self.world.facts
         claim = self._shown(observation) if self.step is Step.READ else None
         if claim is None:
-            return self._answer(self.said + EARLY, self.at.name)
+            return self.answer(self.said + EARLY, self.at.name)
         known = FOUND.format(relation=self.relation, value=facts.object_text(claim))
         last = self.hop + 1 == len(self.path.relations)
-        return self._answer(known if last else f"{known} {EARLY}", facts.answer_text(claim))
+        return self.answer(known if last else f"{known} {EARLY}", facts.answer_text(claim))
 
     def _conclude(self, opening: str, value: int | str) -> str:
         facts = self.world.facts
@@ -272,87 +236,11 @@ class TeacherState:
         self.hop += 1
         done = self.hop == len(self.path.relations) or isinstance(value, str)
         if done:
-            return self._answer(known.rstrip(), facts.answer_text(value))
+            return self.answer(known.rstrip(), facts.answer_text(value))
         if self.rng.random() < self.shares.stop_early:
-            return self._answer(known + EARLY, facts.answer_text(value))
+            return self.answer(known + EARLY, facts.answer_text(value))
         self.at, self.said = facts.entities[int(value)], known
         return self._search()
 
-    def _answer(self, think: str, answer: str) -> str:
-        return f"<think>\n{think}\n</think>\n<answer>{answer}</answer>"
-
     def _call_search(self, think: str) -> str:
-        return self._call(think, "search", {"query": [f"{self.at.name} {self.at.occupation}".strip()]})
-
-    def _call_visit(self, think: str, url: str) -> str:
-        self.visiting = url
-        return self._call(think, "visit", {"url": [url], "goal": self.relation})
-
-    def _call(self, think: str, name: str, arguments: dict[str, object]) -> str:
-        body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
-        turn = f"<think>\n{think}\n</think>\n<tool_call>\n{body}\n</tool_call>"
-        if self.rng.random() < self.shares.slip:
-            self.slipped = turn
-            return f"<think>\n{think}\n<tool_call>\n{body[:-1]}\n</tool_call>"
-        return turn
-
-
-class TeacherSession:
-    """The teacher on one episode; a mark is a copy of its head."""
-
-    def __init__(self, state: TeacherState) -> None:
-        self._state = state
-        self._marks: list[TeacherState] = []
-
-    async def generate(self, delta: Delta, sampling: Sampling, key: SampleKey, on_text: OnText = None) -> Completion:
-        await asyncio.sleep(0)
-        if key.retry:  # a rejected attempt put the generator back: draw anew, or the same fault would come again
-            self._state.rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}:{key.turn}:{key.retry}")
-        text = self._state.next_turn(delta.messages[-1].content if delta.messages else "")
-        if on_text is not None:
-            on_text(text)
-        return Completion(text=text, finish=Finish.END)
-
-    def mark(self) -> int:
-        self._marks.append(_copy(self._state))
-        return len(self._marks) - 1
-
-    def rewind(self, mark: int) -> None:
-        self._state = _copy(self._marks[mark])
-
-    def close(self) -> None:
-        self._marks.clear()
-
-
-def _copy(state: TeacherState) -> TeacherState:
-    copied = copy.copy(state)
-    copied.rng = copy.copy(state.rng)
-    return copied
-
-
-def scripted(size_and_seed: str, questions: Sequence[Question]) -> "TeacherPolicy":
-    """The teacher of questions about ``encyclopedia:SIZE/SEED``. Raises UserError."""
-    source = EncyclopediaSource(size_and_seed)
-    world = encyclopedia.generate_encyclopedia(source.size, source.seed)
-    return TeacherPolicy(world, {question.id: question for question in questions}, ModeShares())
-
-
-class TeacherPolicy:
-    """The teacher for one world and its questions by id: text-level, without a tokenizer."""
-
-    name, tokenizer, context_length, version = "scripted-teacher", None, None, 0
-
-    def __init__(self, world: Encyclopedia, questions: Mapping[str, Question], shares: ModeShares) -> None:
-        self._world = world
-        self._questions = questions
-        self._shares = shares
-        self._pages = {item.page.url: item for item in world.pages}
-
-    def open(self, key: SampleKey) -> TeacherSession:
-        """A fresh head for one attempt at one question. Raises UserError for a question that is not of this world."""
-        question = self._questions.get(key.question)
-        if question is None or not (path := Path.of(question)).is_true_in(self._world.facts, question.text):
-            raise UserError(f"Question {key.question} is not of world {self._world.name}: give the teacher its own questions.")
-        rng = random.Random(f"teacher:{key.seed}:{key.question}:{key.attempt}")
-        start = self._world.facts.entities[path.start]
-        return TeacherSession(TeacherState(self._world, self._pages, path, self._shares, rng, start))
+        return self.call(think, "search", {"query": [f"{self.at.name} {self.at.occupation}".strip()]})

@@ -210,8 +210,8 @@ _NOUNS: dict[Kind, str] = {
 _BOTH_WAYS = frozenset({"spouse", "twin"})
 """Relations that the pages state of both alike ("A and B were husband and wife"), while the world knows one way: read the other
 way, their objects are not the only ones."""
-_MADE_FROM = re.compile(r"encyclopedia(?: --size |-)(?P<size>\d+)(?: --seed |-)(?P<seed>\d+)")
-_NAMED = re.compile(r"encyclopedia-(?P<names>train|held_out)-(?P<size>\d+)-(?P<seed>\d+)")
+_MADE_FROM = re.compile(r"encyclopedia(?: --size |-)(?P<size>\d+)(?: --seed |-)(?P<seed>\d+)(?P<registers>(?: -|)-registers)?")
+_NAMED = re.compile(r"encyclopedia-(?P<names>train|held_out)-(?P<size>\d+)-(?P<seed>\d+)(?P<registers>-registers)?")
 
 
 def open_graph(directory: Path) -> FactGraph:
@@ -236,12 +236,12 @@ def encyclopedia_of(directory: Path) -> Encyclopedia | None:
         return None
     names = Names(found.groupdict().get("names") or Names.TRAIN)
     try:
-        world = generate_encyclopedia(int(found["size"]), int(found["seed"]), names)
+        world = generate_encyclopedia(int(found["size"]), int(found["seed"]), names, registers=bool(found["registers"]))
     except UserError:
         return None
     intake = Intake()
-    for page in world.pages:
-        intake.take_in(page.page, lambda _: 0)
+    for page in world.all_pages():
+        intake.take_in(page, lambda _: 0)
     return world if intake.fingerprint == info.fingerprint else None
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,61 @@ def _render(
     return EncyclopediaPage(page=page, entity=entity.id, site=site, claims=claims, sentences=sentences)
 
 
+# -- registers: pages that only some worlds have ---------------------------------------------------------------------------
+
+REGISTERS = ("birthplace", "mentor", "employer")
+"""Relations of people for which there are registers: those of one town, of one teacher's pupils, of one house."""
+
+
+@dataclass(frozen=True)
+class Register:
+    """A page that lists everybody of whom a relation has one object, and the sentence that does so."""
+
+    page: Page
+    entity: int  # the object
+    relation: str
+    members: tuple[int, ...]
+    sentence: str
+
+
+def said_of(relation: str, value: str) -> str:
+    """What pages say of a relation's subject: ``said_of("employer", "the Tar Guild") == "worked for the Tar Guild"``."""
+    return BY_NAME[relation].pages[0].format(s="", o=value).strip(" .")
+
+
+def register_url(site: Site, facts: Facts, entity: int) -> str:
+    """The address of an entity's register."""
+    return url_of(site, f"{facts.entities[entity].title} (register)")
+
+
+def render_registers(facts: Facts, seed: int) -> Iterator[Register]:
+    """The atlas's and the gazette's register of each object that has one; of the gazette's members about half are wrong."""
+    for relation in REGISTERS:
+        of: dict[int, list[int]] = {}
+        rumoured: dict[int, list[int]] = {}
+        people = [entity.id for entity in facts.entities if (entity.id, relation) in facts.objects]
+        for told, objects in ((of, facts.objects), (rumoured, facts.rumoured)):
+            for person in people:
+                told.setdefault(int(objects[person, relation]), []).append(person)
+        for value, members in of.items():
+            rng = random.Random(f"registers:{seed}:{relation}:{value}")
+            yield _register(facts, Site.ATLAS, value, relation, members, rng)
+            kept = [person for person in members if rng.random() >= RUMOUR_SHARE]
+            wrong = [person for person in rumoured.get(value, []) if rng.random() < RUMOUR_SHARE]
+            yield _register(facts, Site.GAZETTE, value, relation, [*kept, *wrong], rng)
+
+
+def _register(facts: Facts, site: Site, value: int, relation: str, members: list[int], rng: random.Random) -> Register:
+    rng.shuffle(members := [*members])
+    title = f"{facts.entities[value].title} (register)"
+    names = ", ".join(facts.entities[person].mention for person in members) or "nobody"
+    sentence = f"Who {said_of(relation, facts.entities[value].mention)}: {names}."
+    note = _DATA["notes"][site.name.lower()].format(title=title)
+    links = tuple(url_of(Site.ATLAS, facts.entities[person].title) for person in members)
+    page = Page(url=url_of(site, title), title=title, text=f"{note} {sentence}".lstrip(), links=links, source=site.name.lower())
+    return Register(page=page, entity=value, relation=relation, members=tuple(members), sentence=sentence)
+
+
 def _capitalised(sentence: str) -> str:
     return sentence[0].upper() + sentence[1:]
 
@@ -300,23 +356,45 @@ class Encyclopedia:
     names: Names
     facts: Facts
     pages: tuple[EncyclopediaPage, ...]
+    registers: tuple[Register, ...] = ()
 
     @cached_property
     def atlas(self) -> dict[int, EncyclopediaPage]:
         """Each entity's page that is right."""
         return {item.entity: item for item in self.pages if item.site is Site.ATLAS}
 
+    def stated(self, entity: int, relation: str) -> dict[str, str]:
+        """A fact and where it stands, as in the ``facts`` of questions: for the agent's teacher and gains, never for it."""
+        page, facts = self.atlas[entity], self.facts
+        subject, told = facts.entities[entity].mention, facts.object_text(facts.objects[entity, relation])
+        quote = page.sentences[relation]
+        return {"subject": subject, "relation": relation, "object": told, "url": page.page.url, "quote": quote}
+
     @property
     def name(self) -> str:
-        return f"encyclopedia-{self.names}-{self.size}-{self.seed}"
+        return f"encyclopedia-{self.names}-{self.size}-{self.seed}{'-registers' if self.registers else ''}"
+
+    @cached_property
+    def by_url(self) -> Mapping[str, EncyclopediaPage]:
+        return {item.page.url: item for item in self.pages}
+
+    @cached_property
+    def register_by_url(self) -> Mapping[str, Register]:
+        return {item.page.url: item for item in self.registers}
+
+    def all_pages(self) -> Iterator[Page]:
+        """Registers last, so that a world that has them is one without, and more."""
+        return (item.page for item in (*self.pages, *self.registers))
 
 
-def generate_encyclopedia(size: int, seed: int, names: Names = Names.TRAIN) -> Encyclopedia:
+def generate_encyclopedia(size: int, seed: int, names: Names = Names.TRAIN, *, registers: bool = False) -> Encyclopedia:
     """A whole world. Raises UserError for a size that cannot be made."""
     facts = generate_facts(size, seed, names)
-    return Encyclopedia(size=size, seed=seed, names=names, facts=facts, pages=tuple(render_pages(facts, seed)))
+    listed = tuple(render_registers(facts, seed)) if registers else ()
+    return Encyclopedia(size, seed, names, facts, tuple(render_pages(facts, seed)), listed)
 
 
-def generate_pages(size: int, seed: int, names: Names = Names.TRAIN) -> Iterator[Page]:
+def generate_pages(size: int, seed: int, names: Names = Names.TRAIN, *, registers: bool = False) -> Iterator[Page]:
     """The pages alone. Raises UserError for a size that cannot be made."""
-    return (item.page for item in render_pages(generate_facts(size, seed, names), seed))
+    facts = generate_facts(size, seed, names)
+    return (item.page for item in chain(render_pages(facts, seed), render_registers(facts, seed) if registers else ()))

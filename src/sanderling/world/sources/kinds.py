@@ -35,20 +35,24 @@ class EncyclopediaSource(Source):
     """Pages of invented people, places, organisations, works and events."""
 
     def __init__(self, words: str, base_url: str = "", limits: Limits | None = None) -> None:
-        """From ``2000`` or ``2000/7``. Raises UserError for anything else, and for a size that cannot be made."""
-        size, _, seed = words.partition("/")
+        """From ``2000``, ``2000/7`` or ``2000/7/registers``. Raises UserError for anything else, and for an impossible size."""
+        size, _, rest = words.partition("/")
+        seed, _, more = rest.partition("/")
+        self.registers = more == "registers"
         try:
             self.size, self.seed = int(size), int(seed or "0")
+            if more and not self.registers:
+                raise ValueError
         except ValueError:
             raise UserError(f"encyclopedia:{words} is no size and seed: write encyclopedia:2000/7.") from None
         check_size(self.size)
 
     @property
     def name(self) -> str:
-        return f"encyclopedia-{self.size}-{self.seed}"
+        return f"encyclopedia-{self.size}-{self.seed}{'-registers' if self.registers else ''}"
 
     def items(self, skip: int = 0) -> Iterator[Page | Skipped]:
-        return islice(generate_pages(self.size, self.seed), skip, None)
+        return islice(generate_pages(self.size, self.seed, registers=self.registers), skip, None)
 
     def stamp(self) -> str:
         return stamp_of("encyclopedia", self.size, self.seed, sanderling.__version__)
