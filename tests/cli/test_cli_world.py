@@ -94,8 +94,8 @@ def test_a_store_that_breaks_while_it_is_read_is_one_sentence(pages_file, tmp_pa
 def test_an_interrupted_build_goes_on_with_the_same_command(tmp_path, monkeypatch):
     real = generate_pages
 
-    def interrupted(*given):
-        yield from islice(real(*given), 40)
+    def interrupted(*given, **how):
+        yield from islice(real(*given, **how), 40)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sanderling.world.disk.building._SECONDS", 0.0)
