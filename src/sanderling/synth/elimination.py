@@ -20,6 +20,7 @@ from sanderling.world.encyclopedia import REGISTERS, Encyclopedia, Facts, Kind, 
 CANDIDATES = 8
 _MOST_BEYOND = 3  # candidates that fulfil the first so many conditions and not the next
 _MOST_LURES = 2  # candidates that the first condition rules out, and a later one would not
+_ELSE = -1  # what a relation has as its object when a register does not list its subject
 _THREE = 0.92  # of short draws are for three conditions; they are found more seldom, and become about two questions of five
 
 
@@ -223,8 +224,8 @@ class EliminationHead(Head):
 
     case: Case
     left: tuple[int, ...]
-    known: Mapping[tuple[int, str], int | None] = field(default_factory=dict[tuple[int, str], int | None])
-    """The objects of (subject, relation); None: another than the one that matters. Replaced, never changed."""
+    known: Mapping[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
+    """The objects of (subject, relation), as far as it has read. Replaced, never changed."""
     wanted: tuple[int, str] | None = None  # what the page that is being visited should tell
     wary: bool = False  # whether the gazette had no such page
 
@@ -253,16 +254,17 @@ class EliminationHead(Head):
 
     def _next(self) -> tuple[int, str] | None:
         """The first thing that it has to know and does not; None once one is left, or nothing is to be found out."""
-        for one in self.case.conditions if len(self.left) > 1 else ():
-            for person in self.left:
-                at: int | None = person
-                for relation in one.relations:
-                    if at is None:
-                        break
-                    if (at, relation) not in self.known:
-                        return at, relation
-                    at = self.known[at, relation]
-        return None
+        ways = (self._walk(person, one) for one in self.case.conditions for person in self.left if len(self.left) > 1)
+        return next(((at, relation) for at, relation in ways if relation), None)
+
+    def _walk(self, person: int, condition: Condition) -> tuple[int, str]:
+        """Where a condition leads as far as is known, and the relation that is to be looked up there; empty: it ends there."""
+        at = person
+        for relation in condition.relations:
+            if (at, relation) not in self.known:
+                return at, relation
+            at = self.known[at, relation]
+        return at, ""
 
     def _visit(self, note: str, subject: int, relation: str) -> str:
         facts, hearsay = self.world.facts, not self.wary and self.rng.random() < self.shares.gazette
@@ -279,8 +281,8 @@ class EliminationHead(Head):
         register, page = self.world.register_by_url.get(self.visiting), self.world.by_url.get(self.visiting)
         self.wary = False
         if register is not None and register.sentence.rstrip(".") in observation:
-            listed = {(one, register.relation): register.entity if one in register.members else None for one in self.left}
-            nobody = all(value is None for value in listed.values())
+            listed = {(one, register.relation): register.entity if one in register.members else _ELSE for one in self.left}
+            nobody = set(listed.values()) == {_ELSE}
             self.wary = nobody and register.page.source == "gazette"  # it looks again, in the atlas
             self.known = self.known if self.wary else {**self.known, **listed}
             self._rule_out()
@@ -320,18 +322,10 @@ class EliminationHead(Head):
 
     def _verdict(self, person: int) -> bool | None:
         """Whether this is the one, as far as is known."""
-        verdict: bool | None = True
-        for one in self.case.conditions:
-            at: int | None = person
-            for relation in one.relations:
-                if at is None or (at, relation) not in self.known:
-                    verdict = None
-                    break
-                at = self.known[at, relation]
-            else:
-                if at != one.object:
-                    return False
-        return verdict
+        ends = [(*self._walk(person, one), one.object) for one in self.case.conditions]
+        if any(at != wanted for at, relation, wanted in ends if not relation):
+            return False
+        return None if any(relation for _, relation, _ in ends) else True
 
     def _names(self) -> str:
         return ", ".join(self.world.facts.entities[person].name for person in self.left)
