@@ -1,0 +1,239 @@
+"""What the comparison found: figures from units' counts, as Markdown (``report.md``), curves (``curves.html``) and data.
+
+Three things vary and are drawn with replacement: seeds (a training run each), worlds, and questions within them; the same draws
+for all arms of a task, whose difference is then one of pairs. Made of the units that are there, however few: a report of a run
+under way says how many are missing. Legend: S seeds, Q questions, R resamples.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from credit import Comparison, CreditConfig
+from markupsafe import Markup
+
+from sanderling.evaluate.statistics import FloatArray, Interval
+from sanderling.report.charts import Line, curves, figure, legend
+from sanderling.report.numbers import MISSING, percent, points, span
+from sanderling.report.page import render
+from sanderling.runs.files import replace_file
+from sanderling.runs.progress import machine
+
+Units = dict[str, list[dict[str, Any]]]
+"""What finished units of a task have left, by arm, in the order of their seeds."""
+
+# -- figures -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cells:
+    """An arm's shares of right attempts on a task, [S, Q]; NaN where nothing was scored."""
+
+    seeds: tuple[int, ...]
+    worlds: tuple[str, ...]  # of each question
+    right: FloatArray
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval, and the draws that this is of."""
+
+    value: float
+    draws: FloatArray  # [R]
+    level: float
+
+    @property
+    def interval(self) -> Interval | None:
+        """None where nothing varies, and resampling therefore says nothing."""
+        kept, tail = self.draws[np.isfinite(self.draws)], (1.0 - self.level) / 2.0
+        if not kept.size or np.isclose(kept.min(), kept.max()):
+            return None
+        return Interval(*map(float, np.quantile(kept, [tail, 1.0 - tail])))
+
+    def less(self, other: "Estimate") -> "Estimate":
+        """The difference of two that were drawn by themselves."""
+        return Estimate(self.value - other.value, self.draws - other.draws, self.level)
+
+    def as_json(self) -> dict[str, Any]:
+        interval = self.interval
+        return {"value": None if math.isnan(self.value) else self.value, "interval": interval and list(interval)}
+
+    def __str__(self) -> str:
+        return f"{percent(None if math.isnan(self.value) else self.value)} ({span(self.interval)})"
+
+
+def cells_of(units: Sequence[Mapping[str, Any]], key: str = "counts") -> Cells:
+    """The values of an arm's units. Raises ValueError where they were not asked the same."""
+    names = list(units[0][key])
+    if any(list(unit[key]) != names for unit in units):
+        raise ValueError("units of one task were asked different questions")
+    right, scored = (np.array([[unit[key][name][part] for name in names] for unit in units], dtype=float) for part in (0, 1))
+    shares = np.divide(right, scored, out=np.full(right.shape, np.nan), where=scored > 0)
+    return Cells(tuple(int(unit["seed"]) for unit in units), tuple(units[0][key][name][2] for name in names), shares)
+
+
+def estimate(values: FloatArray, worlds: Sequence[str], config: CreditConfig) -> Estimate:
+    """The mean of values [S, Q] over drawn seeds, worlds and questions within these. The same shape: the same draws."""
+    how = config.criterion
+    rng = np.random.default_rng(how.seed)
+    rows, places = values.shape[0], [np.flatnonzero(np.array(worlds) == world) for world in dict.fromkeys(worlds)]
+    known, filled = np.isfinite(values), np.nan_to_num(values)
+    draws = np.empty(how.resamples)
+    for at in range(how.resamples):
+        seeds = np.bincount(rng.integers(rows, size=rows), minlength=rows).astype(float)
+        questions = np.zeros(values.shape[1])
+        for world in rng.integers(len(places), size=len(places)):
+            own = places[world]
+            questions += np.bincount(own[rng.integers(own.size, size=own.size)], minlength=questions.size)
+        weight = seeds @ known @ questions
+        draws[at] = seeds @ filled @ questions / weight if weight > 0 else np.nan
+    return Estimate(float(values[known].mean()) if known.any() else float("nan"), draws, how.level)
+
+
+def difference(ours: Cells, theirs: Cells, config: CreditConfig) -> tuple[Estimate, int]:
+    """One arm less another, over the seeds that both have: a pair for each seed and question; and how many seeds these are."""
+    common = [seed for seed in ours.seeds if seed in theirs.seeds]
+    if not common:
+        return Estimate(float("nan"), np.full(1, np.nan), config.criterion.level), 0
+    a, b = ([cells.seeds.index(seed) for seed in common] for cells in (ours, theirs))
+    return estimate(ours.right[a] - theirs.right[b], ours.worlds, config), len(common)
+
+
+# -- the report ----------------------------------------------------------------------------------------------------------
+
+
+def write_report(run: Comparison, command: str) -> Path:
+    """Write ``report.md``, ``curves.html`` and ``figures.json`` from the units that are there; returns the first."""
+    config = run.config
+    text = [f"# {config.title}", "", f"`{command}`", "", _made_with(run), "", *_gate(run)]
+    plots, figures, found = list[tuple[str, str, Markup]](), dict[str, Any](), dict[str, dict[str, Estimate]]()
+    for task in config.tasks:
+        units = units_of(run.root / "units", task, config.seeds)
+        if units:
+            figures[task], found[task], lines = _task(config, task, units)
+            text += [*lines, ""]
+            plots.append(_plot(config, task, units))
+    text += _interactions(config, found)
+    summary = "Right rollouts in training, as rollouts are made; means over seeds."
+    page = render("curves.html", config.title, summary=summary, command=command, machine=machine(), plots=plots)
+    replace_file(run.root / "curves.html", page)
+    replace_file(run.root / "figures.json", json.dumps(figures, indent=1) + "\n")
+    replace_file(run.root / "report.md", "\n".join(text).rstrip() + "\n")
+    return run.root / "report.md"
+
+
+def units_of(directory: Path, task: str, seeds: Sequence[int]) -> Units:
+    """A task's units that are there."""
+    found: Units = {}
+    for file in (file for seed in sorted(seeds) for file in sorted(directory.glob(f"{task}.*.seed-{seed}.json"))):
+        found.setdefault(file.name.split(".")[1], []).append(json.loads(file.read_text(encoding="utf-8")))
+    return found
+
+
+def _made_with(run: Comparison) -> str:
+    config = run.config
+    done, wanted = len(list((run.root / "units").glob("*.json"))), len(config.seeds) * len(config.arms) * len(config.tasks)
+    compared = sum(map(len, config.criterion.compared.values())) * len(config.tasks)
+    rollouts = config.rl["steps"] * config.rl["questions_per_step"] * config.rl["group_size"]
+    return (
+        f"{done} of {wanted} units: {len(config.arms)} arms, {len(config.tasks)} tasks, {len(config.seeds)} seeds; "
+        f"{rollouts:,} rollouts for each trained arm, {len(run.trials())} trials. "
+        f"{100 * config.criterion.level:.0f}% intervals over held-out worlds, seeds and questions, each by itself: of "
+        f"{compared} comparisons some would exclude 0 by chance. "
+        f"On {machine()}."
+    )
+
+
+def _gate(run: Comparison) -> list[str]:
+    """The gate's figures, where it was met."""
+    file = run.root / "gate.json"
+    if not file.is_file():
+        return []
+    lines = ["## The gate", ""]
+    lines.append("| task | pass@1 | pass@8 | gains of | AUC, answer's visit | AUC, visits before | R² added | passes |")
+    lines.append("|---|---:|---:|---|---:|---:|---:|---|")
+    for task, told in json.loads(file.read_text(encoding="utf-8")).items():
+        fails = "**no**: " + "; ".join(told["fails"]) if told["fails"] else "yes"
+        for kind, passes in (("answer", fails), ("milestones", "")):
+            seen = [told[kind][name] for name in ("auc_final", "auc_before", "added_r2")]
+            shown = [MISSING if one is None else f"{one[0]:.3f}" for one in seen]
+            row = (task, percent(told["pass_1"]), percent(told["pass_8"]), kind, *shown, passes)
+            lines.append(f"| {' | '.join(row)} |")
+    return [*lines, ""]
+
+
+def _task(config: CreditConfig, task: str, units: Units) -> tuple[dict[str, Any], dict[str, Estimate], list[str]]:
+    """Figures, the differences by name, and lines of Markdown."""
+    arms = {name: arm for name, arm in config.arms.items() if name in units}
+    cells = {name: cells_of(units[name]) for name in arms}
+    lines = [f"## {task}: {config.tasks[task].label}", "", "| arm | seeds | lr | right | after half of the rollouts |"]
+    lines.append("|---|---:|---:|---:|---:|")
+    figures: dict[str, Any] = {"arms": {}, "differences": {}}
+    halves = {name: cells_of(units[name], "counts_at_half") for name in arms if "counts_at_half" in units[name][0]}
+    for name, arm in arms.items():
+        own, one = units[name], estimate(cells[name].right, cells[name].worlds, config)
+        half = estimate(halves[name].right, halves[name].worlds, config) if name in halves else None
+        lr = f"{own[0]['lr']:g}" if arm.trained else MISSING
+        lines.append(f"| {arm.label} | {len(own)} | {lr} | {one} | {half or MISSING} |")
+        seconds = sum(unit["seconds"] for unit in own)
+        figures["arms"][name] = {
+            "seeds": list(cells[name].seeds),
+            "lr": own[0]["lr"],
+            "right": one.as_json(),
+            "seconds": seconds,
+        }
+    lines.append("")
+    found: dict[str, Estimate] = {}
+    pairs = [(one, other, cells) for one, others in config.criterion.compared.items() for other in others]
+    pairs += [(one, other, halves) for one, other in config.criterion.halved.items()]
+    for one, other, of in pairs:
+        if one in of and other in cells:
+            gap, seeds = difference(of[one], cells[other], config)
+            how = "" if of is cells else " after half of the rollouts"
+            name = f"{arms[one].label.removeprefix('+ ')}{how} less {arms[other].label.removeprefix('+ ')}"
+            found[name], figures["differences"][name] = gap, gap.as_json()
+            lines.append(f"- {name}: {_verdict(gap, seeds, config)}.")
+    return figures, found, lines
+
+
+def _verdict(found: Estimate, seeds: int, config: CreditConfig) -> str:
+    """What a difference's interval allows to say."""
+    interval = found.interval
+    shown = MISSING if interval is None else f"{points(interval.low)} to {points(interval.high)}"
+    if seeds < len(config.seeds):
+        verdict = "under way, so nothing is said"
+    elif interval is None:
+        verdict = "nothing varied, so nothing is said"
+    else:
+        verdict = "better" if interval.low > 0 else "worse" if interval.high < 0 else "not told apart"
+    return f"{points(found.value)} points ({shown}, {seeds} seed{'' if seeds == 1 else 's'}): {verdict}"
+
+
+def _interactions(config: CreditConfig, found: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
+    """How much larger each difference is on the last task than on the first, where both are there."""
+    if len(found) < 2:
+        return []
+    (short, first), *_, (long, last) = found.items()
+    lines = [f"## {long} less {short}", ""]
+    for name in [name for name in first if name in last]:
+        gap = last[name].less(first[name])
+        shown = MISSING if gap.interval is None else f"{points(gap.interval.low)} to {points(gap.interval.high)}"
+        lines.append(f"- {name}: {points(gap.value)} points ({shown}).")
+    return lines
+
+
+def _plot(config: CreditConfig, task: str, units: Units) -> tuple[str, str, Markup]:
+    """A task, its name, and learning curves, a mean over seeds for each arm."""
+    lines = []
+    for name, arm in config.arms.items():
+        told = [dict(unit["curve"]) for unit in units.get(name, ()) if unit.get("curve")]
+        places = sorted(set.intersection(*map(set, told))) if told else []
+        if places:
+            lines.append(Line(arm.label, places, [float(np.mean([curve[place] for curve in told])) for place in places]))
+    label = config.tasks[task].label
+    drawn = curves(lines, title=label, x_label="rollouts", y_label="right in training", percent=True, window=5)
+    return task, label, figure("Means over seeds", drawn, legend([line.name for line in lines]))
