@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,9 @@ from sanderling.core.record import NodeKind, ToolEvent, Trajectory
 from sanderling.core.types import ToolCall, ToolStatus
 from sanderling.recipes.tiny import SHIPPED_SFT
 from sanderling.rl.check_gains import BEFORE, FINAL, OTHER, GainCheck, check_gains, turns_worth, visits_bring
-from sanderling.rl.credit import Assignment, IgpoConfig, build_estimator
+from sanderling.rl.credit import Assignment, GrpoConfig, IgpoConfig, build_estimator
 from sanderling.rl.gain import GainConfig, Probe, find_targets
+from sanderling.rl.gain_report import CheckConfig, read_rollouts
 from sanderling.rl.table import Graded, build_table
 from sanderling.runs.jsonl import write_trajectories
 
@@ -45,17 +45,22 @@ def visiting(pages: str, *, answer: str = "Oslo", question: str = "q", facts=FAC
 def test_needed_visits_are_the_first_to_bring_a_fact():
     assert list(visits_bring(visiting("xAAGG"))) == [OTHER, BEFORE, OTHER, FINAL, OTHER, None]
     assert list(visits_bring(visiting("GA"))) == [FINAL, BEFORE, None]
+    assert list(visits_bring(visiting("G", facts=({"url": "https://a.example/Guild", "quote": "In Oslo."},)))) == [FINAL, None]
     told = visiting("xy", facts=())
     nodes = [n.model_copy(update={"text": "It is in Oslo."}) if n.kind is NodeKind.OBSERVATION else n for n in told.nodes]
     assert list(visits_bring(told.model_copy(update={"nodes": tuple(nodes)}))) == [FINAL, OTHER, None], "by the answer's name"
 
 
-def batch_of(*rollouts: tuple[str, float], gains=lambda pages: [None] * len(pages)) -> list[Graded]:
+def batch_of(
+    *rollouts: tuple[str, float], gains=lambda pages: [None] * len(pages), questions: int = 1, facts=FACTS
+) -> list[Graded]:
+    """The rollouts, dealt to so many questions."""
     made = []
-    for pages, outcome in rollouts:
-        one = visiting(pages, answer="Oslo" if outcome else "Rome")
+    for number, (pages, outcome) in enumerate(rollouts):
+        group = number % questions
+        one = visiting(pages, answer="Oslo" if outcome else "Rome", question=f"q{group}", facts=facts)
         size = len(pages) + 1
-        made.append(Graded(one, 0, outcome, [0.0] * size, [False] * size, gains=[*gains(pages), None]))
+        made.append(Graded(one, group, outcome, [0.0] * size, [False] * size, gains=[*gains(pages), None]))
     return made
 
 
@@ -98,15 +103,34 @@ def test_gains_that_follow_worth_are_worth_it_and_those_that_do_not_see_needed_v
     def gains(pages: str) -> list[float]:
         return [float(page in "AG") * sees + 0.1 * float(rng.normal()) for page in pages]
 
-    made = batch_of(*rollouts, gains=gains)
-    made = [replace(one, group=number % 4) for number, one in enumerate(made)]
-    check = checked(made, Scores(), GainConfig())
+    check = checked(batch_of(*rollouts, gains=gains, questions=8), Scores(), GainConfig())
     assert check.is_worth_it is sees, check.sentence
     assert check.auc_before is not None and check.added_r2 is not None and check.outcome_r2 is not None
     assert check.auc_before.interval is not None and check.added_r2.interval is not None
     assert check.auc_before.interval[0] <= check.auc_before.value <= check.auc_before.interval[1]
     assert (check.added_r2.value > 0.1) is sees
     assert ("worth a try" in check.sentence) is sees and ("do not see needed visits" in check.sentence) is not sees
+
+
+def test_gains_that_are_noise_are_never_worth_it():
+    """On the rows that it was fitted to, any column adds something to R²."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rollouts = [("AB"[rng.integers(2)], float(rng.random() < 0.5)) for _ in range(160)]
+        noise = batch_of(*rollouts, gains=lambda pages, rng=rng: [float(rng.normal())], questions=10, facts=())
+        found.append(checked(noise, Scores(), GainConfig()))
+    assert not any(check.is_worth_it for check in found), [check.sentence for check in found]
+    assert np.mean([check.added_r2.value for check in found if check.added_r2]) < 0
+
+
+def test_an_estimator_without_a_part_for_gains_says_nothing_against_gains():
+    rollouts = [("A", 1.0)] * 40 + [("B", 0.0)] * 40
+    batch = batch_of(*rollouts, gains=lambda pages: [float(pages == "A")], questions=8)
+    table = build_table(batch)
+    targets = find_targets([one.trajectory for one in batch], GainConfig())
+    check = check_gains(batch, table, build_estimator(GrpoConfig()).components(table), targets, TOKENS, Scores())
+    assert check.added_r2 is not None and check.added_r2.value > 0.1, check.sentence
 
 
 def test_a_probe_behind_which_answers_are_unlikely_is_foreign_and_says_so():
@@ -117,7 +141,7 @@ def test_a_probe_behind_which_answers_are_unlikely_is_foreign_and_says_so():
     assert (found.probe.own, found.probe.behind, found.probe.written) == (-0.5, -4.9, 0.0)
     own = checked(batch, Scores(), GainConfig())
     assert not own.probe.is_foreign and own.probe.written > 0.5
-    assert "too few rollouts of a question share" in own.sentence
+    assert "share their first calls in too few" in own.sentence
 
 
 def test_without_a_right_rollout_or_a_gain_it_says_what_it_cannot_tell():
@@ -125,6 +149,17 @@ def test_without_a_right_rollout_or_a_gain_it_says_what_it_cannot_tell():
     found = checked(batch, Scores(), GainConfig())
     assert found.probe.own is None and found.added_r2 is None and found.auc_final is None
     assert "no turn of these rollouts has one" in found.sentence
+    lost = batch[0].trajectory.model_copy(update={"nodes": (), "leaf": None, "answer": None})
+    for few in ([], [Graded(lost, 0, None, [], [])], [*batch, Graded(lost, 0, None, [], [])]):
+        assert "no turn of these rollouts has one" in checked(few, Scores(), GainConfig()).sentence
+
+
+def test_what_a_cut_rollout_said_last_is_no_answer():
+    one = visiting("A")
+    nodes = [node.model_copy(update={"text": "I look for Oslo."}) if node.calls else node for node in one.nodes[:-1]]
+    cut = one.model_copy(update={"nodes": tuple(nodes), "leaf": len(nodes) - 1})
+    found = checked([Graded(cut, 0, 1.0, [0.0], [False], gains=[0.1])], Scores(), GainConfig())
+    assert found.probe.own is None
 
 
 # -- the command -------------------------------------------------------------------------------------------------------------
@@ -147,6 +182,17 @@ def test_the_command_measures_a_stores_rollouts_and_writes_a_page(tmp_path: Path
     assert found["sentence"] in result.output.replace("\n", " ")
     page = (tmp_path / "found" / "gains.html").read_text()
     assert found["sentence"] in page and "<svg" in page and "src=" not in page
+
+
+def test_questions_that_share_an_id_are_told_apart(tmp_path: Path):
+    """As the first questions of two files often do."""
+    rollouts = [visiting("AG", question="1"), visiting("AG", question="1", answer="Rome")]
+    asked = rollouts[1].question.model_copy(update={"text": "which other?", "answers": ("Rome",)})
+    write_trajectories(tmp_path / "one.jsonl", [rollouts[0]])
+    write_trajectories(tmp_path / "two.jsonl", [rollouts[1].model_copy(update={"question": asked})])
+    config = CheckConfig(files=(tmp_path / "one.jsonl", tmp_path / "two.jsonl"), model=SHIPPED_SFT)
+    found = read_rollouts(config)
+    assert len({one.question.id for one, _ in found}) == 2 and [outcome for _, outcome in found] == [1.0, 1.0]
 
 
 def test_bad_input_is_told_in_one_sentence(tmp_path: Path):

@@ -16,9 +16,10 @@ from sanderling.agent.turns import CUT_MARK
 from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, ToolEvent, Trajectory
 from sanderling.core.types import Ending, Role, ToolCall, ToolStatus
-from sanderling.rl.gain import GainConfig, GainForm, Probe, find_targets, forced, information_gains, plan_gains
+from sanderling.rl.config import RlConfig, check_run
+from sanderling.rl.gain import GainAnswers, GainConfig, GainForm, Probe, find_targets, forced, information_gains, plan_gains
 from sanderling.rl.rollouts import broken_turns
-from sanderling.train.rows import ScoreRequest
+from sanderling.train.rows import Encoding, ScoreRequest
 from sanderling.train.scorer import ModelScorer
 
 PROBE = Probe(prefix="enough </think> <answer>", suffix="</answer>")
@@ -53,9 +54,10 @@ def test_what_cannot_be_measured_says_so():
     tokenizer = WordTokenizer()
     with pytest.raises(UserError, match="text only"):
         information_gains([record("va", ids=False)], tokenizer, Asked(), GainConfig(probe=PROBE))
-    for facts in ([{"subject": "Oslo"}], ["Oslo"], [{"object": ""}], [{"object": []}], [{"object": 7}]):
+    for facts in ([{"subject": "Oslo"}], ["Oslo"], [{"object": ""}], [{"object": []}], [{"object": 7}], "Oslo", 7):
+        asked = Question(id="q", text="?", answers=("Oslo",), meta={"facts": facts})
         with pytest.raises(UserError, match="fact without an object"):
-            information_gains([with_facts(record("va"), *facts)], tokenizer, Asked(), GainConfig(milestones=True))
+            check_run(RlConfig(gain=GainConfig()), [asked], [], Encoding(tokenizer, PROFILE))
 
 
 @pytest.mark.parametrize(("form", "gain"), [(GainForm.LOGPROB, np.log(2)), (GainForm.PROB, 0.25)])
@@ -77,7 +79,7 @@ def test_what_is_not_finite_is_an_error_and_never_a_gain_of_zero(broken: float, 
         def score_many(self, requests):
             return [[np.array([-1.0, broken if n == 0 else -1.0]) for n, _ in enumerate(r.cuts)] for r in requests]
 
-    with pytest.raises(ValueError, match="finite"):
+    with pytest.raises(UserError, match="finite"):
         information_gains([record("va")], WordTokenizer(), Broken(), GainConfig(probe=PROBE, form=form))
 
 
@@ -358,6 +360,40 @@ def test_the_probe_is_what_most_of_a_questions_rollouts_write_before_the_answer_
     )
 
 
+@pytest.mark.parametrize(("said", "form"), [("首都は{}です。", "東京"), ("수도는 {}입니다.", "서울"), ("Cafe: {}.", "Émile")])
+def test_a_name_is_found_between_letters_of_its_own_script_and_in_decomposed_ones(said: str, form: str):
+    """Else the probe would go on to where the answer stands alone, and hold it."""
+    text = said.format(form) + f"</think><answer>{form}</answer>"
+    one = saying(text, answer=form)
+    question = one.question.model_copy(update={"answers": (unicodedata.normalize("NFD", form),)})
+    assert probe_of(*[one.model_copy(update={"question": question})] * 2).prefix == said.split("{}")[0]
+
+
+def test_an_answer_that_the_question_names_is_measured_where_answers_stand():
+    """Where it is first written the question is told again, which tells nothing."""
+    one = saying("Oslo or Rome? The older is Rome.</think><answer>Rome</answer>", answer="Rome")
+    question = one.question.model_copy(update={"text": "Is Oslo or Rome older?", "answers": ("Rome",)})
+    assert probe_of(*[one.model_copy(update={"question": question})] * 2).prefix == "</think><answer>"
+
+
+def test_how_one_rollout_alone_closed_is_no_probe():
+    told = [saying(f"</think>\nAs page {n} has it: <answer>Rome</answer>", answer="Rome") for n in range(3)]
+    assert probe_of(*told).prefix == "\n</think>\n<answer>"
+
+
+def test_a_long_probe_is_not_decoded_token_by_token():
+    class Counting(Bytes):
+        decoded = 0
+
+        def decode(self, ids) -> str:
+            self.decoded += len(ids)
+            return super().decode(ids)
+
+    tokens = Counting()
+    ids, _ = forced(tokens, Probe(prefix="So it is. " * 500, suffix="</answer"), "Oslo")
+    assert len(ids) > 2_000 and tokens.decoded < 40 * len(ids)
+
+
 def test_what_one_rollout_alone_wrote_may_come_from_its_pages_and_is_no_probe():
     others = [saying(f"Page {n} says so.\n</think>\n\n<answer>\nRome</answer>", answer="Rome") for n in range(2)]
     once = saying("Page three, of 1924, says Oslo.\n</think>\n\n<answer>\nOslo</answer>")
@@ -392,6 +428,18 @@ def test_milestones_are_the_facts_that_somebody_names_each_by_the_words_that_spe
     assert (ann.forms, ann.probe) == (("the Guild",), Probe(prefix="Ann worked for ", suffix="."))
     assert (bob.forms, bob.probe) == (("the Guild", "Guild"), Probe(prefix="Bob worked for ", suffix="."))
     assert len(find_targets([told, told], GainConfig())["q"]) == 1
+    first = find_targets([told, told], GainConfig(milestones=True, answers=GainAnswers.FIRST))["q"]
+    assert [target.forms for target in first] == [("Oslo",), ann.forms, bob.forms], "of accepted answers, not of a fact's names"
+
+
+def test_what_the_question_names_is_no_milestone_but_what_the_fact_says_of_it():
+    """Questions of `synth` go along facts either way: whose mentor is Ann?"""
+    told = saying("Bob learnt from Ann.", "It is Oslo", facts=({"subject": "Bob", "object": "Ann"}, {"url": "u", "quote": ""}))
+    question = told.question.model_copy(update={"text": "Where does the pupil of Ann live?"})
+    _, bob = find_targets([told.model_copy(update={"question": question})] * 2, MILESTONES)["q"]
+    assert bob.forms == ("Bob",)
+    both = told.question.model_copy(update={"text": "Ann taught Bob. Where does he live?"})
+    assert len(find_targets([told.model_copy(update={"question": both})] * 2, MILESTONES)["q"]) == 1
 
 
 def test_a_fact_counts_until_the_policy_names_it():

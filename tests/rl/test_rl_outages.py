@@ -17,6 +17,7 @@ from sanderling.policy.budget import Spending
 from sanderling.rl import queue
 from sanderling.rl.act import check_served, opened_judge, score_by
 from sanderling.rl.config import SelectionConfig
+from sanderling.rl.gain import GainConfig
 from sanderling.rl.queue import Ledger
 from sanderling.rl.rl_loop import run_simple
 from sanderling.rl.rollouts import Actor, Ask, DenoiseConfig, FinishedRollout, Group, GroupStatus, ScorerAwayError
@@ -53,6 +54,21 @@ def test_an_outage_is_tried_again_and_a_group_of_outages_is_replaced(base: Path,
     assert [actor.tries[attempt] for attempt in range(6)] == [3] * 6 and actor.tries[6] == 2
     found = Ledger(tmp_path / "run").batches()[0].values()
     assert sorted(found) == [GroupStatus.UNSCORED, GroupStatus.USED, GroupStatus.USED]
+
+
+@pytest.mark.parametrize("lost", [{0}, set(range(100))], ids=["one rollout", "no group is used"])
+def test_gains_are_checked_whatever_the_first_step_is_like(base: Path, tmp_path: Path, lost: set[int]):
+    class Few(Bandit):
+        async def rollout(self, ask: Ask) -> Trajectory:
+            trajectory = await super().rollout(ask)
+            if lost == {ask.attempt}:
+                gone = {"ending": Ending.POLICY_OUTAGE, "answer": None, "nodes": (), "leaf": None}
+                return trajectory.model_copy(update=gone)
+            return trajectory if len(lost) == 1 else trajectory.model_copy(update={"answer": "Oslo"})
+
+    denoise = DenoiseConfig(outage_wait_s=0.0, outage_retries=0, most_groups=2, least_scored=0.5)
+    run(changed(CONFIG, steps=1, gain=GainConfig(), denoise=denoise), base, tmp_path / "run", Few)
+    assert "cannot be said whether gains can teach" in (tmp_path / "run" / "gains.html").read_text()
 
 
 def test_a_world_that_is_down_stops_the_run_with_its_reason_and_it_goes_on_later(base: Path, tmp_path: Path):

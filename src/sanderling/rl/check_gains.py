@@ -5,10 +5,11 @@ it than where the policy itself wrote that answer. Gains may not see *needed vis
 ``meta.facts``: so there is the AUC of gain for these against other visits, for the answer's fact and for those before it. And
 they may say nothing that *outcomes* do not say. A turn's true worth is known where rollouts of a group share their first calls:
 the mean outcome of the others that also took the turn, less that of all others that stood before it. What gains add to the R²
-that GRPO's advantages have over that worth is what they can teach. Importable without torch.
+that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach. Importable
+without torch.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,9 +17,9 @@ import numpy as np
 
 from sanderling.agent.turns import signature
 from sanderling.core.chat import Tokenizer
-from sanderling.core.record import NodeKind, Trajectory, turn_indices
+from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
 from sanderling.rl.credit import Components, GrpoConfig, grpo
-from sanderling.rl.gain import Probe, Target, contexts, forced
+from sanderling.rl.gain import Probe, Target, contexts, facts_of, forced
 from sanderling.rl.table import Graded, TurnTable
 from sanderling.train.rows import FloatArray, IntArray, Scorer, ScoreRequest
 from sanderling.world.addresses import canonical_url
@@ -27,6 +28,7 @@ FOREIGN = 1.0  # nats a token that answers lose behind a foreign probe
 LEAST_AUC = 0.75  # of needed visits before the last
 LEAST_ADDED = 0.02  # R² that gains add to outcomes
 _LEAST_OTHERS = 4  # rollouts that share a turn, or the calls before it, without which its worth is not known
+_LEAST_QUESTIONS = 8  # without which nothing is held against worth: an interval over fewer is too narrow
 _LEAST = 10  # visits or turns of a kind, without which a figure says nothing
 _RESAMPLES = 400
 FINAL, BEFORE, OTHER = "brings the answer", "brings a fact before it", "brings neither"
@@ -98,8 +100,8 @@ class GainCheck:
             found.append(f"they do not see needed visits before the last (AUC {self.auc_before.value:.2f}){advice}")
         elif self.auc_final is not None and self.auc_final.value < LEAST_AUC:
             found.append(f"they do not see the visits that bring the answer (AUC {self.auc_final.value:.2f})")
-        if self.added_r2 is not None and self.added_r2.value < LEAST_ADDED:
-            found.append(f"they add {self.added_r2.value:+.3f} to the R² of outcomes")
+        if (added := self.added_r2) is not None and added.interval is not None and added.interval[1] < LEAST_ADDED:
+            found.append(f"they add {added} to the R² of outcomes")
         return found
 
     @property
@@ -112,8 +114,8 @@ class GainCheck:
             return f"Gains are not worth it here: {', and '.join(self.reasons)}."
         if self.added_r2 is None:
             return (
-                "It cannot be said whether gains can teach: too few rollouts of a question share their first calls. "
-                "Make 16 or more of each question."
+                "It cannot be said whether gains can teach: rollouts share their first calls in too few questions. "
+                "Make 16 or more of each of 30 questions."
             )
         if not self.is_worth_it:
             added = f"they add {self.added_r2} to the R² of outcomes"
@@ -132,26 +134,20 @@ def check_gains(
     cut: int = 0,
 ) -> GainCheck:
     """The figures of a batch whose gains are measured: of these ``targets``. ``table`` and ``credit`` are of the batch."""
-    groups: IntArray = table.group
+    _, asked = np.unique([one.trajectory.question.id for one in batch], return_inverse=True)
+    questions: IntArray = asked[table.trajectory]
     brings = np.array([kind for one in batch for kind in visits_bring(one.trajectory)], dtype=object)
     brings[~table.gain_scored] = None
     outcomes = [one.outcome for one in batch if one.outcome is not None]
 
     def auc(kind: str) -> Figure | None:
-        asked = np.flatnonzero((brings == kind) | (brings == OTHER))
-        needed = brings[asked] == kind
+        visits = np.flatnonzero((brings == kind) | (brings == OTHER))
+        needed = brings[visits] == kind
         if min(needed.sum(), (~needed).sum()) < _LEAST:
             return None
-        return _resampled(lambda at: _auc(table.gain[asked[at]], needed[at]), groups[asked])
+        return _resampled(lambda at: _auc(table.gain[visits[at]], needed[at]), questions[visits])
 
-    worth, weight = turns_worth(batch, table)
-    known = np.flatnonzero(weight > 0)
-    outcome, gain = grpo(table, GrpoConfig()).total[known], credit.gain[known]
-
-    def r2(at: IntArray, *columns: FloatArray) -> float:
-        return _r2(worth[known][at], [column[at] for column in columns], weight[known][at])
-
-    enough = known.size >= _LEAST
+    outcome_r2, added_r2 = _explained(batch, table, credit, questions)
     return GainCheck(
         rollouts=len(batch),
         questions=len({one.trajectory.question.id for one in batch}),
@@ -162,8 +158,8 @@ def check_gains(
         auc_final=auc(FINAL),
         auc_before=auc(BEFORE),
         within=_share_within(credit.gain, table.trajectory),
-        outcome_r2=_resampled(lambda at: r2(at, outcome), groups[known]) if enough else None,
-        added_r2=_resampled(lambda at: r2(at, outcome, gain) - r2(at, outcome), groups[known]) if enough else None,
+        outcome_r2=outcome_r2,
+        added_r2=added_r2,
         milestones=any(len(found) > 1 for found in targets.values()),
         gains={kind: sorted(map(float, table.gain[brings == kind])) for kind in (FINAL, BEFORE, OTHER)},
     )
@@ -174,19 +170,18 @@ def check_gains(
 
 def probe_figures(batch: Sequence[Graded], answers: Mapping[str, Target], tokenizer: Tokenizer, scorer: Scorer) -> ProbeFigures:
     """How the probe fares at the prompts of right answers, against what the policy wrote there itself."""
-    right = [one.trajectory for one in batch if one.outcome]
-    asked = [found for one in right if (found := _own_answer(one, answers[one.question.id], tokenizer))]
+    asked = [found for one in batch if one.outcome and (found := _own_answer(one.trajectory, answers, tokenizer))]
     rows = [[float(values.mean()) for values in found] for found in scorer.score_many(asked)]
-    last = [(one.trajectory.question.id, one.trajectory.nodes[turn_indices(one.trajectory)[-1]]) for one in batch]
-    written = [answers[name].probe.prefix in turn.text for name, turn in last if turn.answer is not None]
-    probes = [target.probe.prefix for target in answers.values()]
+    last = [(answers.get(one.trajectory.question.id), _answering(one.trajectory)) for one in batch]
+    written = [target.probe.prefix in turn.text for target, turn in last if target and turn]
+    probes = Counter(target.probe.prefix for target in answers.values()).most_common(1)
 
     def mean(values: Iterable[float]) -> float | None:
         found = list(values)
         return float(np.mean(found)) if found else None
 
     return ProbeFigures(
-        prefix=max(probes, key=probes.count),
+        prefix=probes[0][0] if probes else "",
         own=mean(row[0] for row in rows),
         behind=mean(max(row[2:]) for row in rows),
         probe=mean(row[1] for row in rows),
@@ -194,12 +189,17 @@ def probe_figures(batch: Sequence[Graded], answers: Mapping[str, Target], tokeni
     )
 
 
-def _own_answer(trajectory: Trajectory, target: Target, tokenizer: Tokenizer) -> ScoreRequest | None:
+def _answering(trajectory: Trajectory) -> Node | None:
+    """The last turn, where it answers."""
+    last = [trajectory.nodes[index] for index in turn_indices(trajectory)[-1:]]
+    return next((turn for turn in last if turn.answer is not None), None)
+
+
+def _own_answer(trajectory: Trajectory, answers: Mapping[str, Target], tokenizer: Tokenizer) -> ScoreRequest | None:
     """At the prompt of the answering turn: the answer as it was written, the probe itself, and all forms behind the probe."""
-    last = turn_indices(trajectory)[-1]
-    turn = trajectory.nodes[last]
-    match, parent = target.pattern.search(turn.text), turn.parent
-    if match is None or parent is None:
+    target, turn = answers[trajectory.question.id], _answering(trajectory)
+    match = target.pattern.search(turn.text) if turn else None
+    if turn is None or match is None or (parent := turn.parent) is None:
         return None
     (ids,), ((_, cut),) = contexts(trajectory.model_copy(update={"leaf": parent}), [parent])
     own = forced(tokenizer, Probe(prefix=turn.text[: match.start()], suffix=turn.text[match.end() :][:8]), match[0])
@@ -220,10 +220,10 @@ def visits_bring(trajectory: Trajectory) -> Iterator[str | None]:
     question = trajectory.question
     accepted = {answer.casefold() for answer in question.answers}
     needed: dict[str, str] = {}
-    for fact in question.meta.get("facts", ()):
-        forms = {form.casefold() for form in ([fact["object"]] if isinstance(fact["object"], str) else fact["object"])}
-        if url := fact.get("url"):
-            needed[canonical_url(url)] = FINAL if forms & accepted else needed.get(canonical_url(url), BEFORE)
+    for fact in facts_of(question):
+        if fact.url:
+            url, is_last = canonical_url(fact.url), not accepted.isdisjoint(form.casefold() for form in fact.forms)
+            needed[url] = FINAL if is_last else needed.get(url, BEFORE)
     observed = {node.parent: node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION}
     answer = Target(question.answers, Probe(prefix=""))
     seen: set[str] = set()
@@ -282,6 +282,27 @@ def turns_worth(batch: Sequence[Graded], table: TurnTable) -> tuple[FloatArray, 
     return worth, weight
 
 
+def _explained(
+    batch: Sequence[Graded], table: TurnTable, credit: Components, questions: IntArray
+) -> tuple[Figure | None, Figure | None]:
+    """The R² of GRPO's advantages over turns' worth, and what gains' credit adds; gains themselves where that has none."""
+    worth, weight = turns_worth(batch, table)
+    known = np.flatnonzero(weight > 0)
+    of = questions[known]
+    if known.size < _LEAST or np.unique(of).size < _LEAST_QUESTIONS:
+        return None, None
+    gain = credit.gain if credit.gain.any() else np.where(table.gain_scored, table.gain, 0.0)
+    columns = [grpo(table, GrpoConfig()).total[known], gain[known]]
+    nothing, outcome, both = (_left(worth[known], columns[:size], weight[known], of) for size in range(3))
+    if not nothing.any():
+        return None, None
+
+    def share(less: FloatArray) -> Figure:
+        return _resampled(lambda at: float(less[at].sum() / max(nothing[at].sum(), 1e-12)), of)
+
+    return share(nothing - outcome), share(outcome - both)
+
+
 # -- statistics --------------------------------------------------------------------------------------------------------------
 
 
@@ -306,13 +327,18 @@ def _auc(values: FloatArray, positive: np.ndarray) -> float:
     return float(below.mean() / 2 / zeros.size)
 
 
-def _r2(y: FloatArray, columns: Sequence[FloatArray], weight: FloatArray) -> float:
-    """Of weighted least squares with a constant; 0 where nothing varies."""
+def _left(y: FloatArray, columns: Sequence[FloatArray], weight: FloatArray, questions: IntArray) -> FloatArray:
+    """What weighted least squares with a constant, fitted on the other questions, leave of each row: squares.
+
+    Fitted on the same rows, any column at all would seem to add something.
+    """
     root = np.sqrt(weight)
-    design = np.stack([np.ones_like(y), *columns], axis=1) * root[:, None]
-    fitted = design @ np.linalg.lstsq(design, y * root, rcond=None)[0]
-    total = float(((y - np.average(y, weights=weight)) ** 2 * weight).sum())
-    return 1.0 - float(((y * root - fitted) ** 2).sum()) / total if total > 0 else 0.0
+    design, y = np.stack([np.ones_like(y), *columns], axis=1) * root[:, None], y * root
+    left = np.empty_like(y)
+    for question in np.unique(questions):
+        own = questions == question
+        left[own] = (y[own] - design[own] @ np.linalg.lstsq(design[~own], y[~own], rcond=None)[0]) ** 2
+    return left
 
 
 def _share_within(values: FloatArray, trajectory: IntArray) -> float | None:

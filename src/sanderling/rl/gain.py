@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -28,6 +29,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Node, NodeKind, Question, Trajectory, turn_indices
 from sanderling.rl.table import TurnTool, turn_tools
 from sanderling.train.rows import FloatArray, Scorer, ScoreRequest
+from sanderling.world.text import CJK
 
 # -- settings --------------------------------------------------------------------------------------------------------------
 
@@ -70,6 +72,8 @@ class GainConfig(Frozen):
 
 # -- gains -----------------------------------------------------------------------------------------------------------------
 
+_LETTER = rf"[^\W{CJK}\uac00-\ud7a3]"
+
 
 @dataclass(frozen=True)
 class Target:
@@ -81,9 +85,12 @@ class Target:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Finds any form as words of its own."""
-        longest_first = sorted(map(re.escape, self.forms), key=len, reverse=True)
-        return re.compile(rf"(?<!\w)(?:{'|'.join(longest_first)})(?!\w)", re.IGNORECASE)
+        """Finds any form as words of its own; beside letters of scripts that join names to other words everything is one."""
+        longest_first = sorted((re.escape(unicodedata.normalize("NFC", form)) for form in self.forms), key=len, reverse=True)
+        return re.compile(rf"(?<!{_LETTER})(?:{'|'.join(longest_first)})(?!{_LETTER})", re.IGNORECASE)
+
+    def is_in(self, text: str) -> bool:
+        return self.pattern.search(text) is not None
 
 
 def information_gains(
@@ -95,10 +102,10 @@ def information_gains(
 ) -> list[list[float | None]]:
     """Each trajectory's gains, one for each turn (rejected attempts left out); None where none is scored.
 
-    ``targets``: by question; None: as these trajectories have them. Raises UserError for text-only records, ValueError for
-    scores that are not finite.
+    ``targets``: by question; None: as these trajectories have them. Raises UserError for text-only records, and for scores
+    that are not finite.
     """
-    targets = targets or find_targets(trajectories, config)
+    targets = find_targets(trajectories, config) if targets is None else targets
     plans = [plan_gains(trajectory, targets[trajectory.question.id], tokenizer, config) for trajectory in trajectories]
     scores = scorer.score_many([plan.request for plan in plans])
     return [plan.gains(found) for plan, found in zip(plans, scores, strict=True)]
@@ -119,10 +126,10 @@ class GainPlan:
     form: GainForm
 
     def values(self, scores: Sequence[FloatArray]) -> FloatArray:
-        """What each target has at each boundary [boundaries, targets]. Raises ValueError for numbers that are not finite."""
+        """What each target has at each boundary [boundaries, targets]. Raises UserError for numbers that are not finite."""
         means = np.array([float(values.mean()) for values in scores])
         if not np.isfinite(means).all():
-            raise ValueError("the scorer returned log-probabilities that are not finite")
+            raise UserError("The model's log-probabilities of answers are not finite: take weights from before they broke.")
         at_boundary = means.reshape(-1, sum(self.forms))
         ends = list(accumulate(self.forms, initial=0))
         best = np.stack([at_boundary[:, start:end].max(axis=1) for start, end in pairwise(ends)], axis=1)
@@ -131,7 +138,7 @@ class GainPlan:
         return np.exp(best) if self.form is GainForm.PROB else best
 
     def gains(self, scores: Sequence[FloatArray]) -> list[float | None]:
-        """One for each turn; None where none is scored. Raises ValueError as `values`."""
+        """One for each turn; None where none is scored. Raises UserError as `values`."""
         gains: list[float | None] = [None] * self.turns
         if self.pairs:
             values = self.values(scores).mean(axis=1)
@@ -182,7 +189,8 @@ def _known(trajectory: Trajectory, target: Target, scored: Sequence[int]) -> int
 # A probe that the policy would not write measures something else than what the policy knows: in one ablation answers had -4.9
 # nats a token behind a sentence written by hand, and -0.46 behind the policy's own words. So the words are taken from its own
 # turns: what it wrote from the beginning of a turn to where it first named the thing. Words that only one rollout wrote may
-# have come from what that one had read; then the probe is the end of thinking alone, as the policy writes it.
+# have come from what that one had read; then the probe is the end of thinking alone, as the policy writes it. So it
+# is for an answer that the question names: it is first mentioned when the question is told again.
 
 _TWICE = 2  # rollouts that have to lead up to a thing in the same words
 _BEHIND = 8  # characters that decide which token a thing ends with
@@ -190,7 +198,10 @@ _PLAIN = Probe(prefix="\n</think>\n<answer>", suffix="</answer>")  # where nobod
 
 
 def find_targets(trajectories: Sequence[Trajectory], config: GainConfig) -> dict[str, tuple[Target, ...]]:
-    """By question: its answer, and with ``milestones`` those facts before it that any of its rollouts names."""
+    """By question: its answer, and with ``milestones`` those facts before it that any of its rollouts names.
+
+    Raises UserError as `facts_of`.
+    """
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         groups.setdefault(trajectory.question.id, []).append(trajectory)
@@ -198,34 +209,60 @@ def find_targets(trajectories: Sequence[Trajectory], config: GainConfig) -> dict
     most = 1 if config.answers is GainAnswers.FIRST else None
     found: dict[str, tuple[Target, ...]] = {}
     for name, group in groups.items():
-        turns = [_turns(one) for one in group]
+        question, turns = group[0].question, [_turns(one) for one in group]
         answering = [own[-1:] for own in turns if own and own[-1].answer is not None]
-        answer = Target(group[0].question.answers, closing)
-        targets = [replace(answer, probe=config.probe or _commonest(_leads(answering, answer)) or closing)]
-        for forms, subject in milestones(group[0].question) if config.milestones else ():
+        answer = Target(question.answers, closing)
+        leads = [] if answer.is_in(question.text) else _leads(answering, answer)
+        targets = [Target(question.answers[:most], config.probe or _commonest(leads) or closing)]
+        for forms, other in milestones(question) if config.milestones else ():
             fact = Target(forms, closing, is_answer=False)
-            if leads := _leads(turns, fact, subject):
+            if leads := _leads(turns, fact, other):
                 targets.append(replace(fact, probe=config.probe or _commonest(leads) or closing))
-        found[name] = tuple(replace(target, forms=target.forms[:most]) for target in targets)
+        found[name] = tuple(targets)
+    return found
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One of ``meta.facts``: what it tells, in all forms given, what of, and the page that states it."""
+
+    forms: tuple[str, ...]
+    other: str
+    url: str
+
+
+def facts_of(question: Question) -> list[Fact]:
+    """What ``meta.facts`` tell: each one's object, or, where the question names that, its subject.
+
+    ``synth`` writes them. In a file of one's own: ``{"facts": [{"subject": "Orlo", "object": ["Asta Brandt", "Brandt"]}]}``.
+    One with an address and no object is the answer's. Raises UserError for facts of another shape.
+    """
+    given = question.meta.get("facts") or []
+    found: list[Fact] = []
+    for fact in given if isinstance(given, list) else [given]:
+        known: dict[str, Any] = fact if isinstance(fact, dict) else {}
+        subject, url = str(known.get("subject") or ""), str(known.get("url") or "")
+        forms = known.get("object", list(question.answers) if url else None)
+        forms = [forms] if isinstance(forms, str) else forms
+        if not isinstance(forms, list) or not forms or not all(isinstance(form, str) and form for form in forms):
+            raise UserError(f"Question {question.id} has a fact without an object: write meta.facts as objects with one each.")
+        told = subject and _told(question, forms) and not _told(question, [subject])
+        found.append(Fact((subject,), forms[0], url) if told else Fact(tuple(forms), subject, url))
     return found
 
 
 def milestones(question: Question) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The facts of ``meta.facts`` but for the answer: each one's object, in all forms given, and its subject.
-
-    ``synth`` writes them. In a file of one's own: ``{"facts": [{"subject": "Orlo", "object": ["Asta Brandt", "Brandt"]}]}``.
-    Raises UserError for facts of another shape.
-    """
+    """What the facts tell, and what of: but for the answer, and what the question or a fact before told."""
     seen = {answer.casefold() for answer in question.answers}
-    for fact in question.meta.get("facts", ()):
-        given = fact.get("object") if isinstance(fact, dict) else None
-        forms = [given] if isinstance(given, str) else given
-        if not isinstance(forms, list) or not forms or not all(isinstance(form, str) and form for form in forms):
-            raise UserError(f"Question {question.id} has a fact without an object: write meta.facts as objects with one each.")
-        subject = str(fact.get("subject", ""))
-        if not seen.intersection({form.casefold() for form in forms} | {key := f"{subject}\0{forms[0]}"}):
+    for fact in facts_of(question):
+        names = {form.casefold() for form in fact.forms} | {key := f"{fact.other}\0{fact.forms[0]}"}
+        if not seen & names and not _told(question, fact.forms):
             seen.add(key)
-            yield tuple(forms), subject
+            yield fact.forms, fact.other
+
+
+def _told(question: Question, forms: Sequence[str]) -> bool:
+    return Target(tuple(forms), _PLAIN).is_in(question.text)
 
 
 def _turns(trajectory: Trajectory) -> list[Node]:
@@ -257,7 +294,7 @@ def _commonest(leads: Sequence[tuple[str, str]]) -> Probe | None:
 
 
 def _closing(trajectories: Sequence[Trajectory]) -> Probe:
-    """What most wrote between the end of thinking and their answer."""
+    """What most wrote between the end of thinking and their answer; the plain form where no two wrote the same."""
     ends: Counter[tuple[str, str]] = Counter()
     for turn in (turns[-1] for turns in map(_turns, trajectories) if turns and turns[-1].answer):
         assert turn.answer is not None
@@ -266,7 +303,8 @@ def _closing(trajectories: Sequence[Trajectory]) -> Probe:
         if at >= 0:
             begin = len(turn.text[:thought].rstrip()) if thought >= 0 else at
             ends[turn.text[begin:at], turn.text[at + len(turn.answer) :][:_BEHIND]] += 1
-    return Probe(**dict(zip(("prefix", "suffix"), ends.most_common(1)[0][0], strict=True))) if ends else _PLAIN
+    ((prefix, suffix), count), *_ = ends.most_common(1) or [(("", ""), 0)]
+    return Probe(prefix=prefix, suffix=suffix) if count >= _TWICE else _PLAIN
 
 
 def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> tuple[list[int], tuple[int, int]]:
@@ -285,10 +323,14 @@ def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> tuple[list[int], 
     if tokenizer.decode(ids) != text:
         prefix, own, suffix = (tokenizer.encode(part) for part in (probe.prefix, answer, probe.suffix))
         return [*prefix, *own, *suffix], (len(prefix), len(prefix) + len(own))
-    # A token may hold half a character, so that not every place in the ids is one in the text.
-    parts = [tokenizer.decode(ids[:count]) for count in range(len(ids) + 1)]
-    first = max(count for count, part in enumerate(parts) if probe.prefix.startswith(part))
-    end = min(count for count, part in enumerate(parts) if part.startswith(probe.prefix + answer))
+    # From behind, since what leads to the answer may be long. A token may hold half a character, so that not every place in the
+    # ids is one in the text.
+    end = len(ids)
+    while tokenizer.decode(ids[: end - 1]).startswith(probe.prefix + answer):
+        end -= 1
+    first = end - 1
+    while not probe.prefix.startswith(tokenizer.decode(ids[:first])):
+        first -= 1
     return ids, (first, end)
 
 

@@ -82,8 +82,12 @@ def run_check(config: CheckConfig, out: Path, report: Report, command: str) -> G
 
 
 def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
-    """Rollouts with their outcomes: as recorded, by a judge or in an RL run, else by the rule. Raises UserError for none."""
+    """Rollouts with their outcomes: as recorded, by a judge or in an RL run, else by the rule. Raises UserError for none.
+
+    Questions are numbered: in several files, and worlds, an id may name several.
+    """
     rule, found = resolve(config.outcome, OUTCOMES, "outcome"), list[tuple[Trajectory, float]]()
+    names: dict[tuple[str, str, str], int] = {}
     for one in itertools.chain.from_iterable(map(open_trajectories, config.files)):
         if len(found) == config.most:
             break
@@ -91,7 +95,10 @@ def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
             verdict, outcome = verdict_of(one), one.meta.get("rl", {}).get("outcome")
             outcome = float(verdict) if verdict is not None else outcome
             outcome = score_trajectory(one, rule) if outcome is None else outcome
-            found += [] if outcome is None else [(one, outcome)]
+            if outcome is not None:
+                name = str(names.setdefault((one.question.id, one.question.text, one.world), len(names)))
+                question = one.question.model_copy(update={"id": name})
+                found.append((one.model_copy(update={"question": question}), outcome))
     if not found:
         raise UserError(
             "No rollout has an outcome and a question with accepted answers: gains cannot be measured without them."

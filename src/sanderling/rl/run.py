@@ -320,7 +320,7 @@ class _Run:
             path = self.out_dir / CREDIT / f"{self.learner.step:06d}.jsonl"
             path.parent.mkdir(exist_ok=True)
             replace_file(path, "".join(json.dumps(line) + "\n" for line in self.learner.credit))
-            if self.learner.step == 1 and (check := self.learner.gain_check) is not None:
+            if (check := self.learner.gain_check) is not None:
                 from sanderling.rl.gain_report import write_check
 
                 page = write_check(check, self.out_dir, command_line())

@@ -26,7 +26,7 @@ from sanderling.core.record import Trajectory, turn_indices
 from sanderling.rl.check_gains import GainCheck, check_gains
 from sanderling.rl.config import RlConfig
 from sanderling.rl.credit import Components, build_estimator
-from sanderling.rl.gain import find_targets, information_gains
+from sanderling.rl.gain import Target, find_targets, information_gains
 from sanderling.rl.health import age_figures, credit_figures, step_metrics, update_figures
 from sanderling.rl.losses import RatioTo, build_loss
 from sanderling.rl.rollouts import (
@@ -75,7 +75,7 @@ class Learner:
         self.credit: list[dict[str, Any]] = []
         """Of the last step, a line for each rollout of the groups that were used."""
         self.gain_check: GainCheck | None = None
-        """Whether gains can teach, by the run's first step."""
+        """Whether gains can teach, by the last step, where nothing was updated before it."""
         if checkpoint is not None:
             state = load_state(checkpoint)
             self.trainer.load_state(state)
@@ -100,13 +100,13 @@ class Learner:
         """
         config, profile, version = self.config, self.encoding.profile, self.version
         used = [group for group, status in decided if status is GroupStatus.USED]
-        batch = self._measured([one for group in used for one in graded(group, version, config, profile)])
+        batch, targets = self._measured([one for group in used for one in graded(group, version, config, profile)])
         table = build_table(batch)
         credit = self.estimator.components(table)
         rows = credit_rows(batch, table, credit.total, self.encoding, config.drop_zero_advantage)
         self.credit = list(credit_lines(batch, table, credit, version))
-        if config.gain is not None and self.step == 0:  # before anything is updated
-            targets = find_targets([one.trajectory for one in batch if one.outcome is not None], config.gain)
+        self.gain_check = None
+        if config.gain is not None and version == 0:
             self.gain_check = check_gains(batch, table, credit, targets, self.encoding.tokenizer, self._scorer())
         figures = step_metrics(table, [group for group, _ in decided], profile.tools)
         figures |= credit_figures(credit) | group_figures(decided, version, config)
@@ -117,15 +117,16 @@ class Learner:
         self.step += 1
         return {**figures, **update_figures(updates), "updates": len(updates), "version": self.version}
 
-    def _measured(self, batch: list[Graded]) -> list[Graded]:
-        """The batch with its gains."""
+    def _measured(self, batch: list[Graded]) -> tuple[list[Graded], dict[str, tuple[Target, ...]]]:
+        """The batch with its gains, and what they are of."""
         if self.config.gain is None:
-            return batch
+            return batch, {}
         scored = [index for index, one in enumerate(batch) if one.outcome is not None]
         trajectories = [batch[index].trajectory for index in scored]
-        gains = information_gains(trajectories, self.encoding.tokenizer, self._scorer(), self.config.gain)
+        targets = find_targets(trajectories, self.config.gain)
+        gains = information_gains(trajectories, self.encoding.tokenizer, self._scorer(), self.config.gain, targets)
         found = dict(zip(scored, gains, strict=True))
-        return [replace(one, gains=found.get(index)) for index, one in enumerate(batch)]
+        return [replace(one, gains=found.get(index)) for index, one in enumerate(batch)], targets
 
     def _scorer(self) -> ModelScorer:
         return ModelScorer(self.trainer.scored, self.config.trainer, self.team)

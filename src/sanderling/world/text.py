@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_CJK = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+CJK = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KNOWN = 0x3000
-_IS_CJK = re.compile(rf"[{_CJK}]")
+_IS_CJK = re.compile(rf"[{CJK}]")
 _JOINS = [
     code for code in range(0x300, _KNOWN) if unicodedata.category(chr(code)) in ("Mn", "Mc") and not _IS_CJK.match(chr(code))
 ]
 _RUNS = [[code for _, code in run] for _, run in groupby(enumerate(_JOINS), lambda numbered: numbered[1] - numbered[0])]
 _JOINED = "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in _RUNS)
 """Marks that belong to the letter before them: accents, points of Hebrew and Arabic, vowel signs of India."""
-WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+(?:[{_JOINED}]+[^\W_{_CJK}]*)*")
-_NO_SIGN = re.compile(rf"[\w{_CJK}{_JOINED}{chr(_KNOWN)}-\U0010ffff]")  # of what is beyond ASCII
+WORD = re.compile(rf"[{CJK}]|[^\W_{CJK}]+(?:[{_JOINED}]+[^\W_{CJK}]*)*")
+_NO_SIGN = re.compile(rf"[\w{CJK}{_JOINED}{chr(_KNOWN)}-\U0010ffff]")  # of what is beyond ASCII
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 """Marks that a writer may leave out: accents, Hebrew points, Arabic vowels. Vowel signs of India are none of these."""
 _NO_TERM = re.compile(r"[^a-z0-9\u0080-\U0010ffff]+|\s+")
