@@ -366,9 +366,12 @@ def test_private_words_stay_and_the_receipt_lists_what_left(
         search(SECRET),
         visit(f"https://127.0.0.1/?q={SECRET.replace(' ', '+')}"),
         visit("https://127.0.0.1/kent"),
+        visit("http://169.254.169.254/latest"),
         answer("x"),
     )
-    told, messages = ask(said, "--docs", notes, *options)
+    with pytest.warns(UserWarning, match=r"169\.254\.169\.254 is not read"):
+        told, messages = ask(said, "--docs", notes, *options)
+    assert "This address may not be read from here" in results(messages) and "web: visit http://169" not in told
     assert asked == [{"q": "Kent history", "num": 8}, {"url": "https://127.0.0.1/kent"}]
     assert results(messages).count("Not sent to the web") == 2 and "(live web)" in results(messages)
     for line in (

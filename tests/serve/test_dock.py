@@ -271,7 +271,7 @@ async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(
     tmp_path: Path, how: str, reason: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sanderling.serve.dock.replica._LONGEST_PAUSE_S", 0.1)
-    bad = {"command": [how]} if how.startswith("no") else pool(how)
+    bad: dict[str, Any] = {"command": [how]} if how.startswith("no") else pool(how)
     if how == "good":
         bad["check"]["tool"] = "nope"
     async with up(dock_of(tmp_path, {"bad": {**bad, "start_s": 1, "wait_s": 1}, "p": pool()})) as served:

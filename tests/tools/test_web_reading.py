@@ -83,9 +83,9 @@ async def test_no_private_address_reaches_the_service_in_any_spelling(service):
     async with web(service) as live_web:
         for host in " ".join(PRIVATE).split():
             reply = await live_web.visit(f"http://{host}/latest/meta-data")
-            assert (reply.status, reply.text) == (ToolStatus.BLOCKED, ""), host
+            assert (reply.status, reply.text) == (ToolStatus.FORBIDDEN, ""), host
         for url in ("http:///x", "http://[::1/", "http://127.0.0.1%00.web.example/", "http://\t127.0.0.1/"):
-            assert (await live_web.visit(url)).status is ToolStatus.BLOCKED, url
+            assert (await live_web.visit(url)).status is ToolStatus.FORBIDDEN, url
         assert service.asked == []
         public = [
             "https://web.example/a@127.0.0.1", "http://8.8.8.8/", "http://[2606:4700::1111]:8443/",
@@ -110,7 +110,7 @@ async def test_what_redirections_and_names_lead_to_counts(service, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     async with web(service) as live_web:
         assert [(await live_web.visit(url)).status for url in (hop, gone)] == [ToolStatus.BLOCKED, ToolStatus.OK]
-        for name, status in (("inside", "blocked"), ("both", "blocked"), ("outside", "ok")):
+        for name, status in (("inside", "forbidden"), ("both", "forbidden"), ("outside", "ok")):
             reply = await live_web.visit(f"https://{name}.web.test/")
             assert reply.status == status and ("A page" in reply.text) == (status == "ok")
     assert len(service.asked) == 3
@@ -120,7 +120,10 @@ async def test_a_host_is_allowed_by_its_name(service):
     async with web(service, "127.0.0.1", "Intranet", "[::1]") as live_web:
         for url in ("http://127.0.0.1:9/x", "http://intranet/x", "http://[::1]/"):
             assert (await live_web.visit(url)).status is ToolStatus.OK, url
-        assert (await live_web.visit("http://127.0.0.2/")).status is ToolStatus.BLOCKED
+        with pytest.warns(UserWarning, match=r"127\.0\.0\.2 is not read.*agent\.live\.allowed_hosts") as told:
+            for url in ("http://127.0.0.2/", "http://127.0.0.3/"):
+                assert (await live_web.visit(url)).status is ToolStatus.FORBIDDEN
+        assert len(told) == 1
 
 
 async def test_limits_count_what_comes_out_and_encodings_are_not_stacked(service):

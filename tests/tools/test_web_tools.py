@@ -107,7 +107,8 @@ class Failing(World):
 
 
 NOT_SERVED = (  # no status of a served world's page
-    ToolStatus.OK, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL, ToolStatus.FAILED, ToolStatus.HELD, ToolStatus.SPENT
+    ToolStatus.OK, ToolStatus.BAD_ARGUMENTS, ToolStatus.UNKNOWN_TOOL, ToolStatus.FAILED, ToolStatus.FORBIDDEN, ToolStatus.HELD,
+    ToolStatus.SPENT,
 )  # fmt: skip
 SERVED_STATUSES = [s for s in ToolStatus if s not in NOT_SERVED]
 

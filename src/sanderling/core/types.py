@@ -54,6 +54,7 @@ class ToolStatus(StrEnum):
     GONE = "gone"
     TIMEOUT = "timeout"
     BLOCKED = "blocked"
+    FORBIDDEN = "forbidden"  # its address may not be read from here, and was not asked
     PAYWALLED = "paywalled"
     NOT_TEXT = "not_text"
     RATE_LIMITED = "rate_limited"

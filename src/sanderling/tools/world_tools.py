@@ -216,6 +216,7 @@ _MISSES = {
     ToolStatus.GONE: ("The page no longer exists; try another page.", "Page gone."),
     ToolStatus.TIMEOUT: ("The request timed out; try again or try something else.", "Timed out."),
     ToolStatus.BLOCKED: ("The site refused access; try another page.", "Page blocked."),
+    ToolStatus.FORBIDDEN: ("This address may not be read from here; try another page.", "Address not allowed."),
     ToolStatus.PAYWALLED: ("The page is behind a paywall; try another page.", "Page paywalled."),
     ToolStatus.NOT_TEXT: ("The page is not readable text; try another page.", "Page not readable."),
     ToolStatus.RATE_LIMITED: ("Too many requests at once; try again later.", "Try later."),

@@ -105,12 +105,17 @@ class Together(World):
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         reply = missing(url)
         for place in sorted(self._places, key=_leaves):  # what is here is not fetched
-            if _leaves(place):
+            if sent := _leaves(place):
                 if url not in self._public and not url.strip().lower().startswith(_WEB):
                     continue
-                if self._held(url, "visit", url not in self._public and self._repeats(url)):
+                if self._held(url, "visit", url not in self._public and self._repeats(url), told_later=True):
                     return VisitReply(url, "", "", ToolStatus.HELD)
-            reply = await place.visit(url, goal, max_words=max_words, occasion=occasion)
+            try:
+                reply = await place.visit(url, goal, max_words=max_words, occasion=occasion)
+                sent = sent and (place.away or reply.status is not ToolStatus.FORBIDDEN or _is_looked_up(url))
+            finally:
+                if sent:
+                    self._tell(Outgoing("visit", url, sent=True))
             if reply.status is not ToolStatus.NOT_FOUND:
                 if not _leaves(place):
                     self.keep_private(reply.title, reply.url, reply.text)
@@ -130,12 +135,13 @@ class Together(World):
         text = " ".join(_texts(arguments))
         return self._held(text, tool, self._repeats(text))
 
-    def _held(self, text: str, what: str, repeats: bool) -> bool:
-        """Whether a call to the web is held back; it is told either way."""
+    def _held(self, text: str, what: str, repeats: bool, *, told_later: bool = False) -> bool:
+        """Whether a call to the web is held back; it is told either way, one that is sent perhaps by the caller."""
         held = repeats and self._leaks is not Leaks.ALLOW
         if held and self._leaks is Leaks.ASK:
             held = not self._consent(Outgoing(what, text, sent=False))
-        self._tell(Outgoing(what, text, not held))
+        if held or not told_later:
+            self._tell(Outgoing(what, text, not held))
         if not held:
             self._sent = " ".join(f"{self._sent} {unquote_plus(text)}".split()[-int(2 * _RUN) :])
         return held
@@ -154,6 +160,13 @@ class Together(World):
 def _leaves(place: World) -> bool:
     """Whether what a place is asked leaves the machine."""
     return place.away or not place.offline
+
+
+def _is_looked_up(url: str) -> bool:
+    """Whether it took a question to the network to find out that an address is not public."""
+    from sanderling.world.web.public import host_of, is_written_public
+
+    return is_written_public(host_of(url))
 
 
 def _texts(value: object) -> Iterator[str]:

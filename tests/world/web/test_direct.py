@@ -260,15 +260,19 @@ async def test_no_network_is_an_outage_and_an_unknown_name_is_no_page(site: Site
     async def nobody(host: str) -> list[str]:
         raise socket.gaierror(socket.EAI_AGAIN, "no resolver")
 
-    async with web(site, look_up=unknown) as live_web:
-        for _ in range(4):
-            assert (await live_web.page("http://nowhere.test/")).status is ToolStatus.NOT_FOUND
-    async with web(site, look_up=nobody) as live_web:
-        for _ in range(3):
-            assert (await live_web.page("http://site.test/")).status is ToolStatus.OUTAGE, "a host alone is not the network"
-        with pytest.raises(OutageError, match="cannot be reached from here"):
-            for name in "ab":
-                await live_web.page(f"http://{name}.test/")
+    async def unknown_but_one(host: str) -> list[str]:
+        return await (at_home if host == "example.com" else unknown)(host)
+
+    async with web(site, look_up=unknown_but_one) as live_web:
+        for number in range(9):
+            assert (await live_web.page(f"http://nowhere{number}.test/")).status is ToolStatus.NOT_FOUND
+    for look_up, status in ((unknown, ToolStatus.NOT_FOUND), (nobody, ToolStatus.OUTAGE)):
+        async with web(site, look_up=look_up) as live_web:
+            for _ in range(3):
+                assert (await live_web.page("http://site.test/")).status is status, "a host alone is not the network"
+            with pytest.raises(OutageError, match="cannot be reached from here"):
+                for name in "ab":
+                    await live_web.page(f"http://{name}.test/")
 
 
 async def test_a_robots_txt_that_leads_nowhere_says_nothing_of_the_page(site: Site) -> None:

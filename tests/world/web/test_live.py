@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,9 @@ import pytest
 from loopback import Quiet, listening
 from typer.testing import CliRunner
 
+from sanderling.agent.opening import AgentConfig
 from sanderling.cli.main import build_app
+from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
@@ -93,7 +96,7 @@ async def test_the_next_is_asked_where_one_fails_and_who_failed_is_left_alone(se
 
 async def test_what_our_own_rules_forbid_nobody_is_asked_for(services: Services) -> None:
     async with LiveWeb(config(services, allowed_hosts=[]), {}) as web:
-        assert (await web.page(f"{services.url}/a")).status is ToolStatus.BLOCKED
+        assert (await web.page(f"{services.url}/a")).status is ToolStatus.FORBIDDEN
     assert not services.asked
 
 
@@ -117,6 +120,22 @@ async def test_readers_and_engines_of_ones_own(services: Services, tmp_path: Pat
     async with LiveWeb(own, {"MY_KEY": "k"}) as web:
         assert (await web.search("tides")).hits[0].title == "by me"
         assert (await web.page("https://a.example/")).title == "by me"
+    (tmp_path / "odd.py").write_text(
+        "from sanderling.world.web.engines import Engine, Request\n"
+        "async def read(url):\n    return {}['page']\n"
+        "odd = Engine(lambda asked: Request('/', {'q': 'x'}), lambda reply: reply['nowhere'])\n"
+    )
+    engine = f"{tmp_path / 'odd.py'}:odd"
+    odd = config(services, engines=[engine], readers=[f"{tmp_path / 'odd.py'}:read"], urls={engine: services.url})
+    async with LiveWeb(odd, {}) as web:
+        with pytest.raises(OutageError, match=r"odd failed \(KeyError: 'nowhere'\)"):
+            await web.search("tides")
+        with pytest.raises(OutageError, match=r"read failed \(KeyError: 'page'\)"):
+            await web.page("https://a.example/")
+    with pytest.raises(UserError, match="nobody says where it is") as told:
+        LiveWeb(LiveConfig(engines=(engine,)), {})
+    advice = re.search("--set '(.*)', or in Engine", str(told.value))
+    assert advice and load_config(AgentConfig, "", "a test", ["web=true", advice[1].replace("agent.", "", 1)]).live.urls[engine]
     with pytest.raises(UserError, match="no search engine"):
         LiveWeb(config(services, engines=[f"{tmp_path / 'mine.py'}:read"]), {})
 

@@ -119,7 +119,7 @@ async def test_what_a_page_loads_is_checked_as_well(site: tuple[str, list[str]])
     async with web() as live_web:
         reply = await live_web.page(f"{url}/spy")
         assert "SECRET" not in reply.text and "herring" in reply.text
-        assert (await live_web.page(url.replace("site.test", "127.0.0.1") + "/secret")).status is ToolStatus.BLOCKED
+        assert (await live_web.page(url.replace("site.test", "127.0.0.1") + "/secret")).status is ToolStatus.FORBIDDEN
     assert not [one for one in asked if one.endswith("/secret")]
     async with web(allowed_hosts=["site.test", "inner.test"]) as live_web:
         assert "SECRET" in (await live_web.page(f"{url}/spy")).text, "it is the check that kept them apart"

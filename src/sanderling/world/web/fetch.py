@@ -17,7 +17,7 @@ from sanderling.core.types import ToolStatus
 from sanderling.world.contract import OutageError, VisitReply
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.manners import AGENT, MOST_ROBOTS, Manners
-from sanderling.world.web.public import NotAllowedError, Resolve, UnknownHostError, checked_transport, host_of
+from sanderling.world.web.public import NotAllowedError, Resolve, UnknownHostError, checked_transport, host_of, looked_up
 from sanderling.world.web.reading import LIMITS, Workers, unpacked
 from sanderling.world.web.service import BROKEN_IN_A_ROW, seconds_of, status_of
 
@@ -29,6 +29,7 @@ HEADERS = {
 }
 _MOST_REDIRECTS = 10
 _LONGEST_ADDRESS = 8_192  # characters; servers take no longer ones, and to read one takes the loop's time
+_KNOWN = "example.com"  # a name that every resolver of the web knows (RFC 2606)
 _LONGEST_WAIT_S = 10.0  # for a busy site, amid a visit
 _NO_TEXT = re.compile(r"\s*(?:image|audio|video|font|model|multipart)/", re.IGNORECASE)
 
@@ -49,13 +50,14 @@ class Direct:
     def __init__(self, config: LiveConfig, allowed: Collection[str], resolve: Resolve, workers: Workers) -> None:
         """``allowed``: hosts that may be private. Raises UserError without what reads robots.txt."""
         self._config, self._transport, self._workers = config, checked_transport(allowed, resolve), workers
+        self._resolve = resolve
         self.manners = Manners(config, allowed, self._robots, workers)
-        self._cut_off = set[str]()  # hosts in a row that nobody could look up, as if there were no network
+        self._unknown = set[str]()  # hosts that nobody knew, since it was last seen that there is a network
 
     async def __call__(self, url: str) -> VisitReply:
         """One page, its ``url`` where it was in the end. Raises NotAllowedError, and OutageError without a network."""
         client = httpx.AsyncClient(transport=self._transport, headers=HEADERS, timeout=self._config.timeout_s, trust_env=False)
-        hops, left_s, is_there = iter(range(_MOST_REDIRECTS)), self._config.timeout_s, True
+        hops, left_s = iter(range(_MOST_REDIRECTS)), self._config.timeout_s
         found: VisitReply | str = url
         while isinstance(found, str):  # each host on the way has its turn
             where = found
@@ -67,15 +69,24 @@ class Direct:
                 except (TimeoutError, httpx.TimeoutException):
                     found = VisitReply(where, "", "", ToolStatus.TIMEOUT)
                 except UnknownHostError as error:
-                    is_there = error.asked
-                    found = VisitReply(where, "", "", ToolStatus.NOT_FOUND if is_there else ToolStatus.OUTAGE)
+                    found = await self.unknown(where, error)
                 except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
                     found = VisitReply(where, "", "", ToolStatus.OUTAGE)
                 left_s -= time.monotonic() - began
-        self._cut_off = set[str]() if is_there else self._cut_off | {host_of(url)}
-        if len(self._cut_off) >= BROKEN_IN_A_ROW:
-            raise OutageError("The web cannot be reached from here: no name is looked up, so see to the network.")
         return found
+
+    async def unknown(self, url: str, error: UnknownHostError) -> VisitReply:
+        """A page whose host nobody knows. Raises OutageError where nobody knows any, as without a network."""
+        self._unknown.add(host_of(url))
+        if len(self._unknown) >= BROKEN_IN_A_ROW:
+            try:
+                await looked_up(_KNOWN, {_KNOWN}, self._resolve)
+            except (UnknownHostError, TimeoutError):
+                raise OutageError(
+                    "The web cannot be reached from here: no name is looked up, so see to the network."
+                ) from error
+            self._unknown.clear()
+        return VisitReply(url, "", "", ToolStatus.NOT_FOUND if error.asked else ToolStatus.OUTAGE)
 
     async def _read(self, client: httpx.AsyncClient, url: str, hops: Iterator[int]) -> VisitReply | str:
         """The page, or the address at another host where it is; cookies that a site sets on the way are shown to it."""

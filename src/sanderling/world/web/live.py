@@ -10,7 +10,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import resolve
-from sanderling.core.text import without_surrogates
+from sanderling.core.plugins import is_outside, resolve
+from sanderling.core.text import visible, without_surrogates
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import asked_part, canonical_url, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchReply, VisitReply, World, missing
@@ -91,6 +93,7 @@ class LiveWeb(World):
         self._config, self._as_of, self._charge, self._look_up = config, as_of, charge or self._counted, look_up
         self._allowed = {public.host_of(f"//{host}") for host in config.allowed_hosts}
         self._transport, self._cost = transport, 0.0
+        self._has_warned = False  # of an address that is not read
         self._workers = Workers()
         self._direct: Direct | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = [self._workers.aclose]
@@ -166,7 +169,7 @@ class LiveWeb(World):
                 kept = replace(reply, text=clipped(reply.text), title=reply.title[:LONGEST_PAGE])
                 await asyncio.to_thread(self._cache.put, asked, kept)
             if kept.url != url and (refusal := await self._refusal(kept.url)):
-                return VisitReply(url, "", "", refusal)
+                return VisitReply(url, "", "", ToolStatus.BLOCKED if refusal is ToolStatus.FORBIDDEN else refusal)
             return kept
 
         try:
@@ -223,12 +226,19 @@ class LiveWeb(World):
         try:
             await public.looked_up(host, self._allowed, self._look_up)
         except public.NotAllowedError:
-            return ToolStatus.BLOCKED
+            self._warn_of(host)
+            return ToolStatus.FORBIDDEN
         except TimeoutError:
             return ToolStatus.TIMEOUT
         except public.UnknownHostError:  # as where only a proxy leads outside: then it leads nowhere private from here
             return None
         return None
+
+    def _warn_of(self, host: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            told = f"{visible(host) or 'An address without a host'} is not read, nor is any other host that is not public"
+            warnings.warn(f"{told}: name those of your own that may be in agent.live.allowed_hosts.", stacklevel=2)
 
     # -- who is asked --------------------------------------------------------------------------------------------------
 
@@ -241,13 +251,16 @@ class LiveWeb(World):
         service = self._service(name, url or engine.url, refused=engine.refused, advice=engine.advice)
 
         async def ask(asked: Asking) -> SearchReply:
-            request = engine.ask(replace(asked, limit=min(asked.limit, engine.most), key=key))
+            with _sound(name):
+                request = engine.ask(replace(asked, limit=min(asked.limit, engine.most), key=key))
             status, body = await service.ask(request)
             if status == 200 and isinstance(body, dict):
-                found = engine.read(body)
+                with _sound(name):
+                    found = engine.read(body)
+                    hits = () if isinstance(found, ToolStatus) else tuple(found)
                 if isinstance(found, ToolStatus):
                     return SearchReply(asked.query, (), found)
-                return SearchReply(asked.query, tuple(found)[: asked.limit], ToolStatus.OK if found else ToolStatus.EMPTY)
+                return SearchReply(asked.query, hits[: asked.limit], ToolStatus.OK if hits else ToolStatus.EMPTY)
             if status == 400:  # the engine will not take these words
                 return SearchReply(asked.query, (), ToolStatus.EMPTY)
             return SearchReply(asked.query, (), STATUS.get(status, ToolStatus.OUTAGE))
@@ -261,7 +274,12 @@ class LiveWeb(World):
             return _Asked(name, f"{name}@{service.url}", partial(_by_jina, service, key))
         read: ReadPage | None = resolve(name, dict.fromkeys(READERS), "page reader")
         if callable(read):
-            return _Asked(name, name, read)
+
+            async def page_of(url: str) -> VisitReply:
+                with _sound(name):
+                    return await read(url)
+
+            return _Asked(name, name, page_of)
         if name not in READERS:
             raise UserError(f"{name} is no page reader: give an async function of an address, after world/web/live.py.")
         from sanderling.world.web.fetch import Direct
@@ -281,7 +299,10 @@ class LiveWeb(World):
         """A service at its address. Raises UserError for what is no address."""
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             problem = f"{url} is no web address" if url else "nobody says where it is"
-            raise UserError(f"{name}: {problem}. Give its address with --set agent.live.urls.{name}=http://127.0.0.1:8888.")
+            setting = f"agent.live.urls.{name}=http://127.0.0.1:8888"
+            if is_outside(name):  # whose dots would be those of a setting
+                setting = f"'agent.live.urls={{{json.dumps(name)}=\"http://127.0.0.1:8888\"}}', or in Engine(url=…)"
+            raise UserError(f"{name}: {problem}. Give its address with --set {setting}.")
         service = Service(name, url.rstrip("/"), self._config, self._transport, **how)
         self._closing.append(service.client.aclose)
         return service
@@ -294,6 +315,17 @@ class LiveWeb(World):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+@contextmanager
+def _sound(name: str) -> Iterator[None]:
+    """Raises OutageError for what the code of an engine or reader raises, which may be anybody's."""
+    try:
+        yield
+    except (OutageError, public.NotAllowedError):
+        raise
+    except Exception as error:
+        raise OutageError(f"{name} failed ({type(error).__name__}: {error}): mend it, or name another.") from error
 
 
 def _first_engine(config: LiveConfig, env: Mapping[str, str]) -> str:

@@ -78,6 +78,13 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not any(address in network for network in _NOT_PUBLIC)
 
 
+def is_written_public(host: str) -> bool:
+    """Whether a host may be public by how it is written: private addresses and names are not, nor is a name of one word."""
+    if (address := literal(host)) is not None:
+        return is_public(address)
+    return "." in host and not host.endswith(tuple(f".{name}" for name in _PRIVATE_NAMES))
+
+
 async def resolve(host: str) -> list[str]:
     """The addresses that this machine's resolver gives."""
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -89,17 +96,12 @@ async def looked_up(host: str, allowed: Collection[str] = (), resolve: Resolve =
 
     Raises NotAllowedError, UnknownHostError, and TimeoutError where nobody says in time.
     """
-    if not host:
+    if not host or (host not in allowed and not is_written_public(host)):
         raise NotAllowedError(host)
     if (address := literal(host)) is not None:
-        if host not in allowed and not is_public(address):
-            raise NotAllowedError(host)
         return [str(address)]
-    if host not in allowed:
-        if "." not in host or host.endswith(tuple(f".{name}" for name in _PRIVATE_NAMES)):
-            raise NotAllowedError(host)
-        if host.endswith(tuple(f".{name}" for name in _NOBODYS)):
-            raise UnknownHostError(host)
+    if host not in allowed and host.endswith(tuple(f".{name}" for name in _NOBODYS)):
+        raise UnknownHostError(host)
     try:
         async with asyncio.timeout(_LOOKUP_S):
             found = await resolve(host)

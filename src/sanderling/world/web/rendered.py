@@ -74,8 +74,8 @@ class Rendered:
                     if not await self._direct.manners.allows(url):
                         raise NotAllowedError(url)
                     seen = await self._seen(url)
-            except UnknownHostError:
-                return VisitReply(url, "", "", ToolStatus.NOT_FOUND)
+            except UnknownHostError as error:
+                return await self._direct.unknown(url, error)
             except (TimeoutError, OSError, ValueError, KeyError, EOFError, asyncio.LimitOverrunError) as error:
                 return VisitReply(url, "", "", ToolStatus.TIMEOUT if isinstance(error, TimeoutError) else ToolStatus.OUTAGE)
         status, where, html = seen
