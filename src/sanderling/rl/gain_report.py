@@ -108,15 +108,13 @@ def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
 
 def graded(rollouts: Sequence[tuple[Trajectory, float]], encoding: Encoding, most: int | None) -> tuple[list[Graded], int]:
     """Rollouts as credit reads them, each up to ``most`` tokens, and how many of them were longer."""
-    groups: dict[str, int] = {}
     batch, cut = list[Graded](), 0
     for whole, outcome in rollouts:
         one = within(whole, most)
         cut += one is not whole
         if turn_indices(one):
             penalties = [-1.0 if bad else 0.0 for bad in broken_turns(one, encoding.profile)]
-            group = groups.setdefault(one.question.id, len(groups))
-            batch.append(Graded(one, group, outcome, penalties, [False] * len(penalties)))
+            batch.append(Graded(one, int(one.question.id), outcome, penalties, [False] * len(penalties)))
     if not batch:
         raise UserError(f"Already the first turn of every rollout is beyond the {most or 0:,} tokens that the model reads.")
     return batch, cut
