@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -335,6 +336,17 @@ async def test_a_sandboxed_server_writes_where_it_may_and_leaves_nothing(tmp_pat
         assert (await served.call("open.count")).json() == {"content": 1}
         assert (mine / "n").read_bytes() == b"x"
         assert (await served.call("open.pid")).json()["content"] < 10  # processes of its own
+
+
+@pytest.mark.skipif(not find_bwrap(), reason="there is no bubblewrap")
+@pytest.mark.parametrize(("readable", "seen"), [([], False), (["/var/tmp"], True)])
+async def test_a_sandboxed_server_reads_what_it_may(tmp_path: Path, readable: list[str], seen: bool) -> None:
+    command = [sys.executable, "-c", "import os, sys; sys.exit(' '.join(os.listdir('/')))"]
+    pools = {"p": {"command": command, "sandbox": True, "directory": tmp_path, "readable": readable}}
+    async with up(dock_of(tmp_path, pools)) as served:
+        await served.ready("p")
+        words = re.split(r"[ ()]", served.dock.pools["p"].replicas[0].reason)
+    assert "usr" in words and ("var" in words) is seen
 
 
 async def test_an_image_needs_what_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,26 @@
 """What stands before a server's command: a sandbox, or the image that it runs in.
 
-In the sandbox (bubblewrap) a server sees this file system but writes to ``writable`` and a /tmp of its own alone, has processes
-of its own, and the network only where it is allowed. An image is run by docker or podman. Both end with all that they started.
+In the sandbox (bubblewrap) a server reads the system's programs, this Python, the folder in which it runs and ``readable``,
+writes to ``writable`` and a /tmp of its own alone, has processes of its own, and the network only where it is allowed. An image
+is run by docker or podman. Both end with all that they started.
 """
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import sanderling
 from sanderling.core.errors import UserError
 from sanderling.serve.dock.config import PoolConfig
 from sanderling.tools.python.rungs import find_bwrap
 
 _RUNNERS = ("docker", "podman")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = (
+    "alternatives", "ca-certificates", "fonts", "group", "hosts", "ld.so.cache", "localtime", "mime.types", "nsswitch.conf",
+    "passwd", "pki", "resolv.conf", "ssl",
+)  # fmt: skip
 
 
 def boxed(config: PoolConfig) -> PoolConfig:
@@ -30,14 +38,27 @@ def _sandbox(config: PoolConfig) -> tuple[str, ...]:
     said = [program, "--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     said += [] if config.network else ["--unshare-net"]
     said += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    said += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    for needed in (Path(sys.prefix), (config.directory or Path.cwd()).resolve()):  # where they lie in /tmp
-        said += ["--ro-bind", str(needed), str(needed)] if needed.is_relative_to("/tmp") else []
+    said += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    for place in _read(config):
+        said += ["--ro-bind-try", str(place), str(place)]
     for folder in config.writable:
         said += ["--bind", str(folder.resolve()), str(folder.resolve())]
+    said += ["--remount-ro", "/"]
     if config.directory is not None:
         said += ["--chdir", str(config.directory.resolve())]
     return (*said, "--")
+
+
+def _read(config: PoolConfig) -> Iterator[Path]:
+    """What a sandbox reads of this machine; what is not there is left out."""
+    yield from map(Path, _SYSTEM)
+    yield from (Path("/etc") / name for name in _ETC)
+    for python in dict.fromkeys((Path(sys.base_prefix), Path(sys.base_prefix).resolve())):
+        yield from (python / name for name in ("bin", "lib", "lib64"))  # alone: it may be a home
+    yield Path(sys.prefix)
+    yield Path(sanderling.__file__).parent
+    yield (config.directory or Path.cwd()).resolve()
+    yield from (folder.resolve() for folder in config.readable)
 
 
 def _container(config: PoolConfig) -> tuple[str, ...]:
@@ -47,6 +68,8 @@ def _container(config: PoolConfig) -> tuple[str, ...]:
     said = [program, "run", "--interactive", "--rm", "--init"]
     said += [] if config.network else ["--network", "none"]
     said += [] if config.memory_mb is None else ["--memory", f"{config.memory_mb}m"]
+    for folder in config.readable:
+        said += ["--volume", f"{folder.resolve()}:{folder.resolve()}:ro"]
     for folder in config.writable:
         said += ["--volume", f"{folder.resolve()}:{folder.resolve()}"]
     for name in (*config.env, *config.secrets):

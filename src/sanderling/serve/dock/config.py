@@ -42,9 +42,12 @@ class PoolConfig(ServerConfig):
     image: str = ""
     """An OCI image that docker or podman runs, with the command as its own."""
     sandbox: bool = False
-    """The command sees this file system but writes to ``writable`` and a /tmp of its own alone (bubblewrap)."""
+    """The command reads the system's programs, this Python, its directory and ``readable`` alone, and writes to ``writable``
+    and a /tmp of its own (bubblewrap)."""
     network: bool = True
     """Whether an image or a sandbox has the network."""
+    readable: tuple[Path, ...] = ()
+    """Further folders that an image or a sandbox may read."""
     writable: tuple[Path, ...] = ()
     """Folders that an image or a sandbox may write to."""
     replicas: int = Field(default=1, ge=1, le=256)
@@ -73,8 +76,8 @@ class PoolConfig(ServerConfig):
             raise ValueError("a pool needs either a command, an image or a url")
         if self.sandbox and (self.url or self.image):
             raise ValueError("sandbox is for a command")
-        if not (self.sandbox or self.image) and (self.writable or not self.network):
-            raise ValueError("network and writable are of a sandbox or an image: give sandbox = true")
+        if not (self.sandbox or self.image) and (self.readable or self.writable or not self.network):
+            raise ValueError("network, readable and writable are of a sandbox or an image: give sandbox = true")
         return self
 
 
