@@ -402,6 +402,13 @@ def test_what_one_rollout_alone_wrote_may_come_from_its_pages_and_is_no_probe():
     assert probe_of(once, *elsewhere) == Probe(prefix="\n</think>\n<answer>", suffix=""), "as most end, of all questions"
 
 
+def test_a_guess_leads_to_an_answer_at_any_moment_where_enough_rollouts_make_one():
+    guesses = [saying(f"That will do.\n</think>\n<answer>{town}</answer>", answer=town) for town in ("Rome", "Bern")]
+    named = [saying(f"Page {n} says Bern.\n</think>\n<answer>Bern</answer>", answer="Bern") for n in range(18)]
+    assert probe_of(*guesses, *named).prefix == "That will do.\n</think>\n<answer>"
+    assert probe_of(*guesses, *named, *named[:1]).prefix == "\n</think>\n<answer>", "fewer than a tenth"
+
+
 def test_where_nobody_has_answered_the_probe_is_the_plain_form_and_a_given_one_is_taken():
     silent = record("vv", answer=None)
     assert probe_of(silent).prefix == "\n</think>\n<answer>"

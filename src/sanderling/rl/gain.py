@@ -189,10 +189,12 @@ def _known(trajectory: Trajectory, target: Target, scored: Sequence[int]) -> int
 # A probe that the policy would not write measures something else than what the policy knows: in one ablation answers had -4.9
 # nats a token behind a sentence written by hand, and -0.46 behind the policy's own words. So the words are taken from its own
 # turns: what it wrote from the beginning of a turn to where it first named the thing. Words that only one rollout wrote may
-# have come from what that one had read; then the probe is the end of thinking alone, as the policy writes it. So it
-# is for an answer that the question names: it is first mentioned when the question is told again.
+# have come from what that one had read; then the probe is what leads to an answer that nothing before it names, such as a
+# guess, or the end of thinking alone. So it is for an answer that the question names: it is first mentioned when the question
+# is told again.
 
 _TWICE = 2  # rollouts that have to lead up to a thing in the same words
+_SHARE = 10  # of answering turns, one in so many
 _BEHIND = 8  # characters that decide which token a thing ends with
 _PLAIN = Probe(prefix="\n</think>\n<answer>", suffix="</answer>")  # where nobody has answered yet
 
@@ -294,17 +296,25 @@ def _commonest(leads: Sequence[tuple[str, str]]) -> Probe | None:
 
 
 def _closing(trajectories: Sequence[Trajectory]) -> Probe:
-    """What most wrote between the end of thinking and their answer; the plain form where no two wrote the same."""
-    ends: Counter[tuple[str, str]] = Counter()
+    """How most answered without naming the answer before, where a tenth did so in the same words: they could at any moment.
+
+    Else what most wrote between the end of thinking and their answer; the plain form where no two wrote the same.
+    """
+    at_once, ends, answered = Counter[tuple[str, str]](), Counter[tuple[str, str]](), 0
     for turn in (turns[-1] for turns in map(_turns, trajectories) if turns and turns[-1].answer):
         assert turn.answer is not None
-        at = turn.text.rfind(turn.answer)
+        answered, at = answered + 1, turn.text.rfind(turn.answer)
         thought = turn.text.rfind("</think>", 0, max(at, 0))
+        behind = turn.text[at + len(turn.answer) :][:_BEHIND]
         if at >= 0:
             begin = len(turn.text[:thought].rstrip()) if thought >= 0 else at
-            ends[turn.text[begin:at], turn.text[at + len(turn.answer) :][:_BEHIND]] += 1
-    ((prefix, suffix), count), *_ = ends.most_common(1) or [(("", ""), 0)]
-    return Probe(prefix=prefix, suffix=suffix) if count >= _TWICE else _PLAIN
+            ends[turn.text[begin:at], behind] += 1
+            at_once[turn.text[:at], behind] += turn.text.find(turn.answer) == at
+    for words, least in ((at_once, max(_TWICE, answered / _SHARE)), (ends, _TWICE)):
+        ((prefix, suffix), count), *_ = words.most_common(1) or [(("", ""), 0)]
+        if count >= least:
+            return Probe(prefix=prefix, suffix=suffix)
+    return _PLAIN
 
 
 def forced(tokenizer: Tokenizer, probe: Probe, answer: str) -> tuple[list[int], tuple[int, int]]:
