@@ -88,7 +88,7 @@ class Scores:
 def checked(batch: list[Graded], scores: Scores, config: GainConfig) -> GainCheck:
     table = build_table(batch)
     credit = build_estimator(IgpoConfig(assignment=Assignment.OWN_TURN, gamma=0.9)).components(table)
-    return check_gains(batch, table, credit, find_targets([one.trajectory for one in batch], config), TOKENS, scores)
+    return check_gains(batch, table, credit, find_targets([one.trajectory for one in batch], config), TOKENS, scores, config)
 
 
 @pytest.mark.parametrize("sees", [True, False])
@@ -129,7 +129,7 @@ def test_an_estimator_without_a_part_for_gains_says_nothing_against_gains():
     batch = batch_of(*rollouts, gains=lambda pages: [float(pages == "A")], questions=8)
     table = build_table(batch)
     targets = find_targets([one.trajectory for one in batch], GainConfig())
-    check = check_gains(batch, table, build_estimator(GrpoConfig()).components(table), targets, TOKENS, Scores())
+    check = check_gains(batch, table, build_estimator(GrpoConfig()).components(table), targets, TOKENS, Scores(), GainConfig())
     assert check.added_r2 is not None and check.added_r2.value > 0.1, check.sentence
 
 

@@ -19,7 +19,7 @@ from sanderling.agent.turns import signature
 from sanderling.core.chat import Tokenizer
 from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
 from sanderling.rl.credit import Components, GrpoConfig, grpo
-from sanderling.rl.gain import Probe, Target, contexts, facts_of, forced
+from sanderling.rl.gain import GainConfig, Probe, Target, contexts, facts_of, forced
 from sanderling.rl.table import Graded, TurnTable
 from sanderling.train.rows import FloatArray, IntArray, Scorer, ScoreRequest
 from sanderling.world.addresses import canonical_url
@@ -41,6 +41,10 @@ class Figure:
     value: float
     interval: tuple[float, float] | None
     n: int
+
+    def is_below(self, least: float) -> bool:
+        """For certain."""
+        return self.interval is not None and self.interval[1] < least
 
     def __str__(self) -> str:
         between = "" if self.interval is None else "{:.3f} to {:.3f}; ".format(*self.interval)
@@ -77,7 +81,7 @@ class GainCheck:
     within: float | None  # share of the variance of gains' credit that lies within trajectories
     outcome_r2: Figure | None  # of GRPO's advantages over turns' worth
     added_r2: Figure | None  # what gains add to it
-    milestones: bool
+    config: GainConfig  # how these gains were measured
     gains: dict[str, list[float]]  # by what a visit brings, sorted
 
     @property
@@ -91,17 +95,18 @@ class GainCheck:
         """What speaks against it."""
         found: list[str] = []
         if self.probe.is_foreign:
+            advice = "these rollouts may be another model's" if self.config.probe is None else "leave gain.probe out"
             found.append(
                 f"the probe is foreign to the policy (answers have {self.probe.behind:.2f} nats a token behind it, "
-                f"{self.probe.own:.2f} where the policy wrote them): leave rl.gain.probe out"
+                f"{self.probe.own:.2f} where they were written: {advice})"
             )
-        if self.auc_before is not None and self.auc_before.value < LEAST_AUC:
-            advice = "" if self.milestones else "; rl.gain.milestones=true measures these facts themselves"
-            found.append(f"they do not see needed visits before the last (AUC {self.auc_before.value:.2f}){advice}")
-        elif self.auc_final is not None and self.auc_final.value < LEAST_AUC:
-            found.append(f"they do not see the visits that bring the answer (AUC {self.auc_final.value:.2f})")
-        if (added := self.added_r2) is not None and added.interval is not None and added.interval[1] < LEAST_ADDED:
-            found.append(f"they add {added} to the R² of outcomes")
+        if self.auc_before is not None and self.auc_before.is_below(LEAST_AUC):
+            advice = "" if self.config.milestones else "; gain.milestones=true measures the facts themselves"
+            found.append(f"they do not see needed visits before the last (AUC {self.auc_before}{advice})")
+        elif self.auc_final is not None and self.auc_final.is_below(LEAST_AUC):
+            found.append(f"they do not see the visits that bring the answer (AUC {self.auc_final})")
+        if self.added_r2 is not None and self.added_r2.is_below(LEAST_ADDED):
+            found.append(f"they add {self.added_r2} to the R² of outcomes")
         return found
 
     @property
@@ -131,9 +136,10 @@ def check_gains(
     targets: Mapping[str, Sequence[Target]],
     tokenizer: Tokenizer,
     scorer: Scorer,
+    config: GainConfig,
     cut: int = 0,
 ) -> GainCheck:
-    """The figures of a batch whose gains are measured: of these ``targets``. ``table`` and ``credit`` are of the batch."""
+    """The figures of a batch whose gains are measured so, of these ``targets``; ``table`` and ``credit`` are of the batch."""
     _, asked = np.unique([one.trajectory.question.id for one in batch], return_inverse=True)
     questions: IntArray = asked[table.trajectory]
     brings = np.array([kind for one in batch for kind in visits_bring(one.trajectory)], dtype=object)
@@ -160,7 +166,7 @@ def check_gains(
         within=_share_within(credit.gain, table.trajectory),
         outcome_r2=outcome_r2,
         added_r2=added_r2,
-        milestones=any(len(found) > 1 for found in targets.values()),
+        config=config,
         gains={kind: sorted(map(float, table.gain[brings == kind])) for kind in (FINAL, BEFORE, OTHER)},
     )
 

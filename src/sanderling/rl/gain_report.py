@@ -76,7 +76,7 @@ def run_check(config: CheckConfig, out: Path, report: Report, command: str) -> G
             advance(len(part))
     table = build_table(found)
     credit = build_estimator(config.estimator).components(table)
-    check = check_gains(found, table, credit, targets, tokenizer, scorer, cut)
+    check = check_gains(found, table, credit, targets, tokenizer, scorer, config.gain, cut)
     report.say(f"The page is {write_check(check, out, command)}.")
     return check
 
@@ -172,19 +172,24 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
         ("answering turns that hold their probe", f"{probe.written:.0%}"),
         ("nats a token of the probe itself", written(probe.probe, "{:.2f}")),
         ("nats a token of answers behind it", written(probe.behind, "{:.2f}")),
-        ("nats a token of answers as written", written(probe.own, "{:.2f}")),
+        ("nats a token of answers as written (foreign from 1 apart)", written(probe.own, "{:.2f}")),
         ("AUC for visits that bring the answer", written(check.auc_final)),
-        ("AUC for visits that bring a fact before it", written(check.auc_before)),
+        ("AUC for visits that bring a fact before it (seen from 0.75)", written(check.auc_before)),
         ("share of gains' credit within trajectories", written(check.within, "{:.0%}")),
         ("R² of outcomes' credit over turns' worth", written(check.outcome_r2)),
-        ("R² that gains' credit adds", written(check.added_r2)),
+        ("R² that gains' credit adds (worth it from 0.02)", written(check.added_r2)),
     ]
 
 
 def write_check(check: GainCheck, directory: Path, command: str) -> Path:
     """``gains.json``, and one page with the figures, plots and the sentence."""
     directory.mkdir(parents=True, exist_ok=True)
-    values: dict[str, Any] = {"sentence": check.sentence, "worth_it": check.is_worth_it, **asdict(check)}
+    values: dict[str, Any] = {
+        "sentence": check.sentence,
+        "worth_it": check.is_worth_it,
+        **asdict(check),
+        "config": check.config.model_dump(mode="json"),
+    }
     replace_file(directory / "gains.json", json.dumps(values, indent=1) + "\n")
     page = directory / "gains.html"
     lines = [

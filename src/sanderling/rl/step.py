@@ -107,7 +107,7 @@ class Learner:
         self.credit = list(credit_lines(batch, table, credit, version))
         self.gain_check = None
         if config.gain is not None and version == 0:
-            self.gain_check = check_gains(batch, table, credit, targets, self.encoding.tokenizer, self._scorer())
+            self.gain_check = check_gains(batch, table, credit, targets, self.encoding.tokenizer, self._scorer(), config.gain)
         figures = step_metrics(table, [group for group, _ in decided], profile.tools)
         figures |= credit_figures(credit) | group_figures(decided, version, config)
         trained = {row.trajectory for row in rows}
