@@ -186,7 +186,11 @@ async def test_robots_txt_is_kept_to_and_asked_for_once(site: Site) -> None:
     site.pages["/robots.txt"] = b"User-agent: *\nDisallow: /private*.html$\nUser-agent: sanderling\nDisallow: /secret\n"
     site.pages["/open"] = to("/secret/a")
     async with web(site) as live_web:
-        statuses = [(await live_web.page(site.url + path)).status for path in ("/secret/x", "/private1.html", "/open", "/tide")]
+        with pytest.warns(UserWarning, match=r"robots.txt of its site forbids it: agent\.live\.robots") as told:
+            statuses = [
+                (await live_web.page(site.url + path)).status for path in ("/secret/x", "/private1.html", "/open", "/tide")
+            ]
+    assert len(told) == 1
     assert statuses == [ToolStatus.BLOCKED, ToolStatus.OK, ToolStatus.BLOCKED, ToolStatus.OK]
     assert site.asked.count("/robots.txt") == 1 and "/secret/a" not in site.asked
     assert (await read(site, "/secret/x", robots=False))[0] is ToolStatus.OK

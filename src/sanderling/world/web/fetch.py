@@ -93,8 +93,9 @@ class Direct:
         left, where = self._config.attempts, url
         for _ in hops:
             is_address = where.lower().startswith(("http://", "https://")) and len(where) <= _LONGEST_ADDRESS
-            if not is_address or not await self.manners.allows(where):
+            if not is_address:
                 raise NotAllowedError(where)
+            await self.manners.check(where)
             got = await self._got(client, where)
             while got.status in (429, 503) and (left := left - 1) and "retry-after" in got.headers:
                 pause_s = seconds_of(got.headers, self._config.pause_s)

@@ -93,7 +93,7 @@ class LiveWeb(World):
         self._config, self._as_of, self._charge, self._look_up = config, as_of, charge or self._counted, look_up
         self._allowed = {public.host_of(f"//{host}") for host in config.allowed_hosts}
         self._transport, self._cost = transport, 0.0
-        self._has_warned = False  # of an address that is not read
+        self._warned = set[str]()  # of what is not read, by the setting
         self._workers = Workers()
         self._direct: Direct | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = [self._workers.aclose]
@@ -174,7 +174,10 @@ class LiveWeb(World):
 
         try:
             return await self._first_of(self._readers, ask)
-        except public.NotAllowedError:  # a matter of ours, which no other reader is asked to go around
+        except public.NotAllowedError as error:  # a matter of ours, which no other reader is asked to go around
+            if isinstance(error, public.RobotsError):
+                page = f"A page of {public.host_of(str(error))}"
+                self._warn(page, "since robots.txt of its site forbids it", "robots says whether that counts")
             return VisitReply(url, "", "", ToolStatus.BLOCKED)
 
     async def _first_of(self, services: Sequence[_Asked], ask: Callable[[_Asked], Awaitable[Any]]) -> Any:
@@ -226,7 +229,7 @@ class LiveWeb(World):
         try:
             await public.looked_up(host, self._allowed, self._look_up)
         except public.NotAllowedError:
-            self._warn_of(host)
+            self._warn(host, "nor is any other host that is not public", "allowed_hosts names those of your own that may be")
             return ToolStatus.FORBIDDEN
         except TimeoutError:
             return ToolStatus.TIMEOUT
@@ -234,11 +237,11 @@ class LiveWeb(World):
             return None
         return None
 
-    def _warn_of(self, host: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            told = f"{visible(host) or 'An address without a host'} is not read, nor is any other host that is not public"
-            warnings.warn(f"{told}: name those of your own that may be in agent.live.allowed_hosts.", stacklevel=2)
+    def _warn(self, host: str, why: str, setting: str) -> None:
+        """Tell a person once what is not read, and which setting is about it."""
+        if setting not in self._warned:
+            self._warned.add(setting)
+            warnings.warn(f"{visible(host) or 'No host'} is not read, {why}: agent.live.{setting}.", stacklevel=2)
 
     # -- who is asked --------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import httpx
 
 from sanderling.core.errors import UserError
 from sanderling.world.web.config import LiveConfig
-from sanderling.world.web.public import UnknownHostError, host_of
+from sanderling.world.web.public import RobotsError, UnknownHostError, host_of
 from sanderling.world.web.reading import Workers
 from sanderling.world.web.service import LONGEST_PAUSE_S
 
@@ -70,8 +70,12 @@ class Manners:
         host = self._host(url)
         host.next = max(host.next, time.monotonic() + min(seconds, LONGEST_PAUSE_S))
 
-    async def allows(self, url: str) -> bool:
-        """Whether robots.txt lets us read an address."""
+    async def check(self, url: str) -> None:
+        """Raises RobotsError for an address that robots.txt does not let us read."""
+        if not await self._allows(url):
+            raise RobotsError(url)
+
+    async def _allows(self, url: str) -> bool:
         if not self._config.robots:
             return True
         parts = urlsplit(url)

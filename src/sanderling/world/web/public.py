@@ -39,6 +39,10 @@ class NotAllowedError(Exception):
     """An address that is not read from here: it is not public, is none of the web, or its site forbids it in robots.txt."""
 
 
+class RobotsError(NotAllowedError):
+    """An address whose site forbids it in robots.txt."""
+
+
 class UnknownHostError(Exception):
     """A name that nobody knows; ``asked``: whether somebody could say so."""
 

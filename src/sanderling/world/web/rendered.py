@@ -71,8 +71,7 @@ class Rendered:
         async with self._direct.manners.turn(url), self._free:
             try:
                 async with asyncio.timeout(self._config.timeout_s):
-                    if not await self._direct.manners.allows(url):
-                        raise NotAllowedError(url)
+                    await self._direct.manners.check(url)
                     seen = await self._seen(url)
             except UnknownHostError as error:
                 return await self._direct.unknown(url, error)
@@ -83,8 +82,7 @@ class Rendered:
             return await self._direct(where)
         if not 200 <= status < 300:
             return VisitReply(url, "", "", status_of(status))
-        if not await self._direct.manners.allows(where):  # scripts may have led to it
-            raise NotAllowedError(where)
+        await self._direct.manners.check(where)  # scripts may have led to it
         found = Got(where, 200, httpx.Headers({"content-type": "text/html; charset=utf-8"}), html.encode("utf-8", "replace"))
         return (await self._direct.page(found))[0]
 
