@@ -356,6 +356,23 @@ async def test_an_image_needs_what_runs_it(tmp_path: Path, monkeypatch: pytest.M
         assert lost.status_code == 503 and "needs docker or podman" in lost.json()["detail"]
 
 
+async def test_of_two_runners_of_images_the_one_that_answers_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker's client without its daemon, and one that runs an image's command here."""
+    odd = f"exec {sys.executable} {ODD} good"
+    runners = {"docker": "exit 1", "podman": f'[ "$1" = ps ] && exit 0; [ "$1" = run ] && {odd}'}
+    for name, does in runners.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr("shutil.which", lambda name: str(tmp_path / name) if (tmp_path / name).exists() else None)
+    async with up(dock_of(tmp_path, {"p": {"image": "example/tools"}})) as served:
+        await served.ready("p")
+        assert (await served.call("p.echo", {"text": "x"})).json()["content"] == "x"
+    (tmp_path / "podman").write_text("#!/bin/sh\nexit 1\n")
+    async with up(dock_of(tmp_path, {"p": {"image": "example/tools", "start_s": 1}})) as served:
+        lost = await served.call("p.echo", {"text": "x"})
+        assert "see that" in lost.json()["detail"] and "podman works (ps fails)" in lost.json()["detail"]
+
+
 async def test_buttons_drain_start_and_kill(tmp_path: Path) -> None:
     async with up(dock_of(tmp_path, {"p": pool(replicas=2)})) as served:
         await served.ready("p")

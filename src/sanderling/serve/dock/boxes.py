@@ -6,6 +6,7 @@ is run by docker or podman. Both end with all that they started.
 """
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from sanderling.serve.dock.config import PoolConfig
 from sanderling.tools.python.rungs import find_bwrap
 
 _RUNNERS = ("docker", "podman")
+_ANSWERS_S = 10.0
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "alternatives", "ca-certificates", "fonts", "group", "hosts", "ld.so.cache", "localtime", "mime.types", "nsswitch.conf",
@@ -61,10 +63,20 @@ def _read(config: PoolConfig) -> Iterator[Path]:
     yield from (folder.resolve() for folder in config.readable)
 
 
+def _works(program: str) -> bool:
+    """Whether a runner answers: docker's client may be there without its daemon."""
+    try:
+        return subprocess.run([program, "ps"], capture_output=True, timeout=_ANSWERS_S, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
 def _container(config: PoolConfig) -> tuple[str, ...]:
-    program = next(filter(None, map(shutil.which, _RUNNERS)), None)
+    found = [program for program in map(shutil.which, _RUNNERS) if program]
+    program = next(filter(_works, found), None)
     if program is None:
-        raise UserError(f"The image {config.image} needs {' or '.join(_RUNNERS)}: install one of them, or give a command.")
+        way = f"see that {' or '.join(found)} works (ps fails)" if found else "install one of them, or give a command"
+        raise UserError(f"The image {config.image} needs {' or '.join(_RUNNERS)}: {way}.")
     said = [program, "run", "--interactive", "--rm", "--init"]
     said += [] if config.network else ["--network", "none"]
     said += [] if config.memory_mb is None else ["--memory", f"{config.memory_mb}m"]
