@@ -29,6 +29,7 @@ from sanderling.merge.sweep import SweepConfig
 from sanderling.policy.budget import BudgetConfig
 from sanderling.recipes.tiny import TinyConfig
 from sanderling.rl.config import RlConfig, RlRecipe
+from sanderling.rl.gain_report import CheckConfig
 from sanderling.rl.losses import PolicyLoss
 from sanderling.serve.dock.config import DockConfig, PoolConfig
 from sanderling.serve.limits import ServerSettings
@@ -51,7 +52,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "data judge": JudgingConfig, "data generate": GenerateConfig, "synth graph": GraphSettings, "pages": PagesConfig,
     "synth graph with a model": ReadingConfig, "synth facts": FactsConfig, "synth grow": GrowthConfig,
     "synth difficulty": DifficultyConfig, "trainer": TrainerConfig, "supervised": SupervisedConfig,
-    "train sft": SftConfig, "loss": PolicyLoss, "rl": RlConfig, "train rl": RlRecipe, "eval run": EvalConfig,
+    "train sft": SftConfig, "loss": PolicyLoss, "rl": RlConfig, "train rl": RlRecipe,
+    "rl check-gains": CheckConfig, "eval run": EvalConfig,
     "eval judge": RejudgeConfig, "eval score": ScoreConfig, "merge run": MergeSettings, "merge sweep": SweepConfig,
     "recipe run tiny": TinyConfig,
 }  # fmt: skip
