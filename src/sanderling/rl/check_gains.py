@@ -59,7 +59,7 @@ class ProbeFigures:
     own: float | None  # of the answer where the policy wrote it
     behind: float | None  # of the likeliest accepted answer behind the probe
     probe: float | None  # of the probe itself
-    written: float  # share of answering turns that hold their question's probe
+    written: float | None  # share of answering turns that hold their question's probe; None: none answers
 
     @property
     def is_foreign(self) -> bool:
@@ -191,7 +191,7 @@ def probe_figures(batch: Sequence[Graded], answers: Mapping[str, Target], tokeni
         own=mean(row[0] for row in rows),
         behind=mean(max(row[2:]) for row in rows),
         probe=mean(row[1] for row in rows),
-        written=mean(written) or 0.0,
+        written=mean(written),
     )
 
 

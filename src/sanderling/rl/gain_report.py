@@ -25,7 +25,7 @@ from sanderling.judge.verdict import verdict_of
 from sanderling.policy.model_directory import check_model, check_vocabulary, load_model, positions_of, read_model_config
 from sanderling.report.charts import Bar, Line, bars, curves, figure, legend, note
 from sanderling.report.page import render
-from sanderling.rl.check_gains import GainCheck, check_gains
+from sanderling.rl.check_gains import FOREIGN, LEAST_ADDED, LEAST_AUC, GainCheck, check_gains
 from sanderling.rl.credit import Assignment, EstimatorConfig, IgpoConfig, build_estimator
 from sanderling.rl.gain import GainConfig, find_targets, information_gains
 from sanderling.rl.rollouts import broken_turns
@@ -169,15 +169,15 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
             f"{check.rollouts:,} of {check.questions:,} questions, {check.right:.1%} right, {check.scored:,} turns scored",
         ),
         ("commonest probe", repr(probe.prefix)),
-        ("answering turns that hold their probe", f"{probe.written:.0%}"),
+        ("answering turns that hold their probe", written(probe.written, "{:.0%}")),
         ("nats a token of the probe itself", written(probe.probe, "{:.2f}")),
         ("nats a token of answers behind it", written(probe.behind, "{:.2f}")),
-        ("nats a token of answers as written (foreign from 1 apart)", written(probe.own, "{:.2f}")),
+        (f"nats a token of answers as written (foreign from {FOREIGN:g} apart)", written(probe.own, "{:.2f}")),
         ("AUC for visits that bring the answer", written(check.auc_final)),
-        ("AUC for visits that bring a fact before it (seen from 0.75)", written(check.auc_before)),
+        (f"AUC for visits that bring a fact before it (seen from {LEAST_AUC:g})", written(check.auc_before)),
         ("share of gains' credit within trajectories", written(check.within, "{:.0%}")),
         ("R² of outcomes' credit over turns' worth", written(check.outcome_r2)),
-        ("R² that gains' credit adds (worth it from 0.02)", written(check.added_r2)),
+        (f"R² that gains' credit adds (worth it from {LEAST_ADDED:g})", written(check.added_r2)),
     ]
 
 
