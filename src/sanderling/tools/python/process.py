@@ -255,21 +255,23 @@ def used(pid: int, most: int) -> tuple[int, float, list[tuple[int, int]]]:
     """Bytes of memory and seconds of processor time of a process and all below it, and these.
 
     Files that are mapped do not count; what processes share counts once where it matters, since only more than ``most`` is
-    looked at closely.
+    looked at closely. Whoever ends during a look leaves a larger share to those that are read after it, so the smaller of two
+    looks counts.
     """
     found = list(tree(pid))
-    memory = [_held(one, "status", ("RssAnon:", "RssShmem:")) for one, _ in found]
-    if sum(memory) > most:
-        shared = "Pss_Anon:", "Pss_Shmem:"
-        memory = [_held(one, "smaps_rollup", shared, rough) for (one, _), rough in zip(found, memory, strict=True)]
-    return sum(memory), sum(_cpu(one) for one, _ in found), found
+    memory = sum(_held(one, "status", ("RssAnon:", "RssShmem:")) for one, _ in found)
+    if memory > most:
+        with contextlib.suppress(PermissionError):  # without the right to look closely the sum counts
+            memory = min(sum(_held(one, "smaps_rollup", ("Pss_Anon:", "Pss_Shmem:")) for one, _ in found) for _ in range(2))
+    return memory, sum(_cpu(one) for one, _ in found), found
 
 
-def _held(pid: int, file: str, names: tuple[str, ...], otherwise: int = 0) -> int:
-    with contextlib.suppress(OSError, ValueError):
+def _held(pid: int, file: str, names: tuple[str, ...]) -> int:
+    """Nothing, where the process has ended."""
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         lines = (line.split() for line in Path(f"/proc/{pid}/{file}").read_text().splitlines())
         return sum(int(words[1]) * 1024 for words in lines if words and words[0] in names)
-    return otherwise
+    return 0
 
 
 def _cpu(pid: int) -> float:
