@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -80,6 +80,7 @@ class Task(Frozen):
 
     label: str
     recipe: Path  # a TOML file of the tiny recipe's settings, beside this one
+    after: str = ""  # a task before this one, whose supervised model this one's SFT begins with; by default the shipped base
 
 
 class Arm(Frozen):
@@ -147,6 +148,9 @@ class CreditConfig(Frozen):
     def _known(self) -> Self:
         named = {*self.criterion.compared, *self.criterion.halved, *self.criterion.halved.values(), *self.measuring.halfway}
         named |= {other for others in self.criterion.compared.values() for other in others}
+        for at, (name, task) in enumerate(self.tasks.items()):
+            if task.after not in {"", *[*self.tasks][:at]}:
+                raise ValueError(f"tasks.{name}.after: {task.after} is no task before it")
         named |= {arm.tuned_as for arm in self.arms.values() if arm.tuned_as}
         if strange := sorted(named - self.arms.keys()):
             raise ValueError(f"{strange[0]} is no arm: choose from {', '.join(self.arms)}")
@@ -209,14 +213,14 @@ class Comparison:
     root: Path
     config: CreditConfig
 
-    @cached_property
-    def tasks(self) -> dict[str, TinyRun]:
-        """Each task as a run of the tiny recipe: its worlds, questions and supervised models."""
-        found: dict[str, TinyRun] = {}
-        for name, task in self.config.tasks.items():
-            recipe = find_recipe(str(SETTINGS.parent / task.recipe), overrides=self.config.recipe)
-            found[name] = TinyRun(self.root / "tasks" / name, recipe)
-        return found
+    def task(self, name: str) -> TinyRun:
+        """A task as a run of the tiny recipe: its worlds, questions and supervised models."""
+        task, base = self.config.tasks[name], list[str]()
+        if task.after:
+            before = self.task(task.after)
+            base = [f"base={before.model(before.chosen())}"]
+        recipe = find_recipe(str(SETTINGS.parent / task.recipe), overrides=[*self.config.recipe, *base])
+        return TinyRun(self.root / "tasks" / name, recipe)
 
     def result(self, unit: Unit) -> Path:
         """What a finished unit leaves."""
@@ -271,7 +275,8 @@ def run_comparison(config: CreditConfig, directory: Path, report: Report, comman
 def _start(run: Comparison, command: str, report: Report) -> dict[str, Any]:
     """The supervised models that arms begin with."""
     found: dict[str, Any] = {}
-    for name, task in run.tasks.items():
+    for name in run.config.tasks:
+        task = run.task(name)
         settings = task.config.model_dump(mode="json", exclude={"workers"})
         found[name] = run_stages(supervised_stages(task, command, report), task.root, settings, report)[-1].figures
     return found
@@ -283,7 +288,8 @@ def _start(run: Comparison, command: str, report: Report) -> dict[str, Any]:
 def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
     """Rollouts of each supervised model, and what gains see in them. Raises UserError where a task does not pass."""
     gate, found, failed = run.config.gate, dict[str, Any](), list[str]()
-    for name, task in run.tasks.items():
+    for name in run.config.tasks:
+        task = run.task(name)
         own = task.config.evaluation.model_copy(update={"attempts": gate.attempts})
         there, model = TinyRun(task.root, task.config.model_copy(update={"evaluation": own})), task.model(task.chosen())
         result = measure(there, f"{task.chosen()}.gate", model, VALIDATION, command)
@@ -368,7 +374,7 @@ def _run_units(run: Comparison, units: Sequence[Unit], title: str, report: Repor
 
 def run_unit(run: Comparison, unit: Unit) -> None:
     """Train an arm with a seed and count right answers, or go on; nothing where its result is there."""
-    result, work, task = run.result(unit), run.root / "work" / unit.name, run.tasks[unit.task]
+    result, work, task = run.result(unit), run.root / "work" / unit.name, run.task(unit.task)
     if result.is_file():
         return
     began, spent = time.monotonic(), work / "seconds"
@@ -392,7 +398,7 @@ def run_unit(run: Comparison, unit: Unit) -> None:
 
 def train(run: Comparison, unit: Unit, out: Path) -> Path:
     """The arm's model: the last one, which nothing has selected."""
-    task = run.tasks[unit.task]
+    task = run.task(unit.task)
     rollout = task.config.rollout or RolloutConfig()
     temperature = rollout.temperature or 1.0
     recipe = RlRecipe(
@@ -421,7 +427,7 @@ def learning_of(out: Path) -> dict[str, Any]:
 
 def counts_of(run: Comparison, unit: Unit, name: str, model: Path) -> dict[str, list[Any]]:
     """By question: right and scored attempts, and the world."""
-    task = run.tasks[unit.task]
+    task = run.task(unit.task)
     own = task.config.evaluation.model_copy(update={"attempts": run.config.measuring.attempts, "seed": unit.seed})
     there = TinyRun(task.root, task.config.model_copy(update={"evaluation": own}))
     split = VALIDATION if unit.trial else HELD_OUT

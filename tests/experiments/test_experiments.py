@@ -1,6 +1,10 @@
 """The experiments: what decides them, figures by hand, units that resume, and each from end to end in small."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +54,7 @@ def test_arms_have_equal_rollouts_equal_trials_and_seeds_of_their_own():
     [
         ("tasks={}", "at least 1"), ("seeds=[]", "at least 1"), ("seeds=[1,1]", "twice"), ("seeds=[101]", "and of units"),
         ("arms.igpo.tuned_as=nope", "nope is no arm"), ("criterion.compared.sft=['nope']", "nope is no arm"),
+        ("tasks.short.after=long", "long is no task before it"),
         ("arms.igpo.rl.steps=3", "arms have equal rollouts"), ("arms.igpo.rl.estimator.gama=3", "did you mean"),
     ],
 )  # fmt: skip
@@ -102,10 +107,13 @@ def test_the_gate_names_everything_that_does_not_pass():
     assert len(found) == 4 and "AUC of needed visits is not known" in found[2]
 
 
+ARMS = "arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}}"
+TWO_ARMS = (ARMS, "criterion.compared={grpo = ['sft']}", "criterion.halved={grpo = 'grpo'}", "measuring.halfway=['grpo']")
+
+
 @pytest.mark.slow
 def test_the_comparison_from_end_to_end_and_once_more(tmp_path: Path):
-    arms = "arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}}"
-    small = [arms, "criterion.compared={grpo = ['sft']}", "criterion.halved={grpo = 'grpo'}", "measuring.halfway=['grpo']"]
+    small = TWO_ARMS
     config, out = settings(*QUICK, *small, "tuning.lrs=[1e-4,1e-3]", "workers=1"), tmp_path / "out"
     run_comparison(config, out, silent(), "command")
     names = {file.name for file in (out / "units").iterdir()}
@@ -129,6 +137,35 @@ def test_the_comparison_from_end_to_end_and_once_more(tmp_path: Path):
     gated = settings(*QUICK, *small, "gate.stops=true", "workers=1", f"recipe={least}")
     with pytest.raises(UserError, match="The gate is not passed"):
         run_comparison(gated, tmp_path / "gated", silent(), "command")
+
+
+@pytest.mark.slow
+def test_a_comparison_that_is_killed_again_and_again_has_the_same_units(tmp_path: Path):
+    task = "tasks={short = {label = 'short', recipe = 'elimination-short.toml'}}"
+    sets = [f"--set={one}" for one in (*TWO_ARMS, task, "tuning.lrs=[1e-4,1e-3]", "workers=1")]
+    peace, out = tmp_path / "peace", tmp_path / "out"
+    order = [sys.executable, str(SETTINGS.with_suffix(".py")), "--quick", *sets, "--out"]
+    subprocess.run([*order, str(peace)], check=True, capture_output=True)
+    for there in (
+        "tasks/short/sft-*/metrics.jsonl",
+        "tasks/short/evaluation/*",
+        "gate/*",
+        "work/*/rl/metrics.jsonl",
+        "units/*",
+    ):
+        under_way = subprocess.Popen([*order, str(out)], stdout=subprocess.DEVNULL)
+        while not list(out.glob(there)) and under_way.poll() is None:
+            time.sleep(0.05)
+        under_way.kill()
+        assert under_way.wait() == -signal.SIGKILL, f"it ended before {there}"
+    subprocess.run([*order, str(out)], check=True, capture_output=True)
+    model = Path("tasks/short/sft-correct/model/model.safetensors")
+    assert (out / model).read_bytes() == (peace / model).read_bytes()
+    for ours, theirs in zip(sorted(out.glob("*s/short.*.json")), sorted(peace.glob("*s/short.*.json")), strict=True):
+        one, other = json.loads(ours.read_text()), json.loads(theirs.read_text())
+        assert ours.name == theirs.name and one.keys() == other.keys() and one["counts"].keys() == other["counts"].keys()
+        assert one.get("rollouts") == other.get("rollouts")
+    assert "2 of 2 units" in (out / "report.md").read_text()
 
 
 # -- The experiment on forgetting: its settings, its skills, what counts, and the whole of it with a minuscule model -------
