@@ -20,7 +20,7 @@ from sanderling.core.record import Question
 from sanderling.data.questions import require_distinct
 from sanderling.judge.rules import OUTCOMES
 from sanderling.rl.credit import EstimatorConfig, GrpoConfig
-from sanderling.rl.gain import GainConfig, facts_of
+from sanderling.rl.gain import GainConfig, read_facts
 from sanderling.rl.health import HealthConfig
 from sanderling.rl.losses import LossConfig, PpoConfig, RatioTo
 from sanderling.rl.rollouts import DenoiseConfig
@@ -147,7 +147,7 @@ def check_run(config: RlConfig, questions: Sequence[Question], held_out: Sequenc
         if len(question.text.encode()) >= room and (length := len(encoding.tokenizer.encode(question.text))) >= room:
             raise UserError(f"{named} has {length:,} tokens, and rollouts have {room:,} for all they read: leave it out.")
     for question in questions if config.gain is not None else ():
-        facts_of(question)
+        read_facts(question)
     if both := {question.id for question in held_out} & {question.id for question in questions}:
         raise UserError(f"Question {min(both)!r} is trained on and held out: take it out of one of the files.")
     if config.pipeline.straggler is Straggler.CUT_OFF and not budgets.force_answer:

@@ -236,6 +236,18 @@ class Fact:
 def facts_of(question: Question) -> list[Fact]:
     """What ``meta.facts`` tell: each one's object, or, where the question names that, its subject.
 
+    Raises UserError as `read_facts`.
+    """
+    found: list[Fact] = []
+    for fact in read_facts(question):
+        told = fact.other and _told(question, fact.forms) and not _told(question, [fact.other])
+        found.append(Fact((fact.other,), fact.forms[0], fact.url) if told else fact)
+    return found
+
+
+def read_facts(question: Question) -> list[Fact]:
+    """``meta.facts`` as they are written: objects, and what of.
+
     ``synth`` writes them. In a file of one's own: ``{"facts": [{"subject": "Orlo", "object": ["Asta Brandt", "Brandt"]}]}``.
     One with an address and no object is the answer's. Raises UserError for facts of another shape.
     """
@@ -248,8 +260,7 @@ def facts_of(question: Question) -> list[Fact]:
         forms = [forms] if isinstance(forms, str) else forms
         if not isinstance(forms, list) or not forms or not all(isinstance(form, str) and form for form in forms):
             raise UserError(f"Question {question.id} has a fact without an object: write meta.facts as objects with one each.")
-        told = subject and _told(question, forms) and not _told(question, [subject])
-        found.append(Fact((subject,), forms[0], url) if told else Fact(tuple(forms), subject, url))
+        found.append(Fact(tuple(forms), subject, url))
     return found
 
 
