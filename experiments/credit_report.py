@@ -5,6 +5,7 @@ for all arms of a task, whose difference is then one of pairs. Made of the units
 under way says how many are missing. Legend: S seeds, Q questions, R resamples.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from credit import Comparison, CreditConfig
+from credit import Comparison, CreditConfig, Unit
 from markupsafe import Markup
 
 from sanderling.evaluate.statistics import FloatArray, Interval
@@ -55,7 +56,7 @@ class Estimate:
         return Interval(*map(float, np.quantile(kept, [tail, 1.0 - tail])))
 
     def less(self, other: "Estimate") -> "Estimate":
-        """The difference of two that were drawn by themselves."""
+        """The difference of two, draw by draw."""
         return Estimate(self.value - other.value, self.draws - other.draws, self.level)
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def write_report(run: Comparison, command: str) -> Path:
     text = [f"# {config.title}", "", f"`{command}`", "", _made_with(run), "", *_gate(run)]
     plots, figures, found = list[tuple[str, str, Markup]](), dict[str, Any](), dict[str, dict[str, Estimate]]()
     for task in config.tasks:
-        units = units_of(run.root / "units", task, config.seeds)
+        units = units_of(run, task)
         if units:
             figures[task], found[task], lines = _task(config, task, units)
             text += [*lines, ""]
@@ -126,18 +127,20 @@ def write_report(run: Comparison, command: str) -> Path:
     return run.root / "report.md"
 
 
-def units_of(directory: Path, task: str, seeds: Sequence[int]) -> Units:
+def units_of(run: Comparison, task: str) -> Units:
     """A task's units that are there."""
     found: Units = {}
-    for file in (file for seed in sorted(seeds) for file in sorted(directory.glob(f"{task}.*.seed-{seed}.json"))):
-        found.setdefault(file.name.split(".")[1], []).append(json.loads(file.read_text(encoding="utf-8")))
+    for arm, seed in itertools.product(run.config.arms, sorted(run.config.seeds)):
+        file = run.result(Unit(task, arm, seed, lr=0.0))  # which only trials have in their names
+        if file.is_file():
+            found.setdefault(arm, []).append(json.loads(file.read_text(encoding="utf-8")))
     return found
 
 
 def _made_with(run: Comparison) -> str:
     config = run.config
     done, wanted = len(list((run.root / "units").glob("*.json"))), len(config.seeds) * len(config.arms) * len(config.tasks)
-    compared = sum(map(len, config.criterion.compared.values())) * len(config.tasks)
+    compared = sum(map(len, [*config.criterion.compared.values(), config.criterion.halved])) * len(config.tasks)
     rollouts = config.rl["steps"] * config.rl["questions_per_step"] * config.rl["group_size"]
     return (
         f"{done} of {wanted} units: {len(config.arms)} arms, {len(config.tasks)} tasks, {len(config.seeds)} seeds; "
