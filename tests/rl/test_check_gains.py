@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +145,19 @@ def test_a_probe_behind_which_answers_are_unlikely_is_foreign_and_says_so():
     assert "share their first calls in too few" in own.sentence
 
 
+@pytest.mark.parametrize(("asked", "facts"), [("Who of Ann and Bob worked for the Guild?", 0), ("Who worked there?", 1)])
+def test_that_there_are_no_milestones_is_told(asked: str, facts: int):
+    """As of elimination's short form, whose questions name all that facts tell: gains are the answer's alone."""
+    batch = []
+    for one in batch_of(("A", 1.0), ("B", 0.0), gains=lambda pages: [0.1], facts=({"subject": "Ann", "object": "the Guild"},)):
+        nodes = tuple(node.model_copy(update={"text": "Ann worked for the Guild."}) for node in one.trajectory.nodes)
+        question = one.trajectory.question.model_copy(update={"text": asked})
+        batch.append(replace(one, trajectory=one.trajectory.model_copy(update={"question": question, "nodes": nodes})))
+    found = checked(batch, Scores(), GainConfig(milestones=True))
+    assert found.facts == facts and ("there are no milestones" in found.sentence) == (not facts)
+    assert "no milestones" not in checked(batch, Scores(), GainConfig()).sentence
+
+
 def test_without_a_right_rollout_or_a_gain_it_says_what_it_cannot_tell():
     batch = batch_of(("A", 0.0), ("B", 0.0))
     found = checked(batch, Scores(), GainConfig())
@@ -178,7 +192,7 @@ def test_the_command_measures_a_stores_rollouts_and_writes_a_page(tmp_path: Path
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "found" / "gains.json").read_text())
     assert found["rollouts"] == 12 and found["scored"] == 24 and found["right"] == 0.5
-    assert not found["worth_it"] and "cannot be said" in found["sentence"], "one question, twelve rollouts"
+    assert not found["worth_it"] and "there are no milestones" in found["sentence"], "nobody names the Guild"
     assert found["sentence"] in result.output.replace("\n", " ")
     page = (tmp_path / "found" / "gains.html").read_text()
     assert found["sentence"] in page and "<svg" in page and "src=" not in page

@@ -75,6 +75,7 @@ class GainCheck:
     right: float  # mean outcome
     scored: int  # turns with a gain
     cut: int  # rollouts that are longer than the model reads, and measured up to there
+    facts: int  # milestones that are measured, of all questions
     probe: ProbeFigures
     auc_final: Figure | None
     auc_before: Figure | None
@@ -99,6 +100,10 @@ class GainCheck:
             found.append(
                 f"the probe is foreign to the policy (answers have {self.probe.behind:.2f} nats a token behind it, "
                 f"{self.probe.own:.2f} where they were written: {advice})"
+            )
+        if self.config.milestones and not self.facts:
+            found.append(
+                "there are no milestones (no rollout names a fact that its question does not: leave gain.milestones out)"
             )
         if self.auc_before is not None and self.auc_before.is_below(LEAST_AUC):
             advice = "" if self.config.milestones else "; gain.milestones=true measures the facts themselves"
@@ -160,6 +165,7 @@ def check_gains(
         right=float(np.mean(outcomes)) if outcomes else 0.0,
         scored=int(table.gain_scored.sum()),
         cut=cut,
+        facts=sum(len(found) - 1 for found in targets.values()),
         probe=probe_figures(batch, {name: found[0] for name, found in targets.items()}, tokenizer, scorer),
         auc_final=auc(FINAL),
         auc_before=auc(BEFORE),

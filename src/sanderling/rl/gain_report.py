@@ -168,6 +168,7 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
             "rollouts",
             f"{check.rollouts:,} of {check.questions:,} questions, {check.right:.1%} right, {check.scored:,} turns scored",
         ),
+        ("milestones measured", f"{check.facts:,}" if check.config.milestones else "not asked for"),
         ("commonest probe", repr(probe.prefix)),
         ("answering turns that hold their probe", written(probe.written, "{:.0%}")),
         ("nats a token of the probe itself", written(probe.probe, "{:.2f}")),
