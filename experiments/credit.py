@@ -27,7 +27,7 @@ from rich.console import Console
 
 from sanderling.core.config import Frozen, check_config, read_config
 from sanderling.core.errors import UserError
-from sanderling.recipes.tiny import HELD_OUT, VALIDATION, TinyRun, find_recipe
+from sanderling.recipes.tiny import HELD_OUT, VALIDATION, TinyConfig, TinyRun, find_recipe
 from sanderling.recipes.tiny_stages import measure, supervised_stages
 from sanderling.rl.check_gains import GainCheck
 from sanderling.rl.config import RlConfig, RlRecipe, RolloutConfig
@@ -39,7 +39,7 @@ from sanderling.rl.table import TurnTable
 from sanderling.runs.files import replace_file
 from sanderling.runs.progress import Report, command_line
 from sanderling.runs.stages import Stage, command_in, read_record, run_stages
-from sanderling.train.checkpoint import CHECKPOINTS, checkpoints
+from sanderling.train.checkpoint import CHECKPOINTS
 from sanderling.train.launch import run_tasks
 from sanderling.train.metrics import read_metrics
 
@@ -65,7 +65,7 @@ Seed = Annotated[int, Field(ge=0)]
 def placebo(table: TurnTable, config: IgpoConfig) -> Components:
     """IGPO whose gains are permuted within the group: their sizes without what they say."""
     gain = table.gain.copy()
-    rng = np.random.default_rng(np.unique(table.group))  # the groups of a step have numbers that no other step's have
+    rng = np.random.default_rng(gain.view(np.uint32))  # other draws in each step, and on every rank the same
     for group in np.unique(table.group):
         own = np.flatnonzero((table.group == group) & table.gain_scored)
         gain[own] = rng.permutation(gain[own])
@@ -81,6 +81,7 @@ class Task(Frozen):
     label: str
     recipe: Path  # a TOML file of the tiny recipe's settings, beside this one
     after: str = ""  # a task before this one, whose supervised model this one's SFT begins with; by default the shipped base
+    without: tuple[str, ...] = ()  # arms that make no sense here
 
 
 class Arm(Frozen):
@@ -152,6 +153,7 @@ class CreditConfig(Frozen):
             if task.after not in {"", *[*self.tasks][:at]}:
                 raise ValueError(f"tasks.{name}.after: {task.after} is no task before it")
         named |= {arm.tuned_as for arm in self.arms.values() if arm.tuned_as}
+        named |= {arm for task in self.tasks.values() for arm in task.without}
         if strange := sorted(named - self.arms.keys()):
             raise ValueError(f"{strange[0]} is no arm: choose from {', '.join(self.arms)}")
         if both := sorted({*self.seeds} & {*self.tuning.seeds}):
@@ -165,11 +167,15 @@ class CreditConfig(Frozen):
                 self.rl_of(name, min(self.tuning.lrs), 0, 1.0)
         return self
 
+    @property
+    def half(self) -> int:
+        return max(1, int(self.rl.get("steps", 0)) // 2)
+
     def rl_of(self, arm: str, lr: float, seed: int, temperature: float) -> RlConfig:
         """An arm's RL. Half of the way is kept as a checkpoint."""
         merged = _laid_over(self.rl, self.arms[arm].rl)
-        half = max(1, int(merged.get("steps", 0)) // 2)
-        own = {"seed": seed, "trainer": {"lr": lr, "temperature": temperature}, "save_every": half, "keep": 2}
+        own = {"seed": seed, "trainer": {"lr": lr, "temperature": temperature}}
+        own |= {"save_every": self.half, "keep": max(1, int(merged.get("steps", 0)))}  # alarms make checkpoints, too
         return check_config(RlConfig, _laid_over(merged, own), f"arms.{arm}.rl")
 
 
@@ -213,13 +219,15 @@ class Comparison:
     root: Path
     config: CreditConfig
 
+    def recipe(self, name: str) -> TinyConfig:
+        return find_recipe(str(SETTINGS.parent / self.config.tasks[name].recipe), overrides=self.config.recipe)
+
     def task(self, name: str) -> TinyRun:
         """A task as a run of the tiny recipe: its worlds, questions and supervised models."""
-        task, base = self.config.tasks[name], list[str]()
-        if task.after:
-            before = self.task(task.after)
-            base = [f"base={before.model(before.chosen())}"]
-        recipe = find_recipe(str(SETTINGS.parent / task.recipe), overrides=[*self.config.recipe, *base])
+        recipe, after = self.recipe(name), self.config.tasks[name].after
+        if after:
+            before = self.task(after)
+            recipe = recipe.model_copy(update={"base": before.model(before.chosen())})
         return TinyRun(self.root / "tasks" / name, recipe)
 
     def result(self, unit: Unit) -> Path:
@@ -241,8 +249,13 @@ class Comparison:
 
     def units(self, lrs: dict[str, dict[str, float]]) -> list[Unit]:
         """Every unit, seed by seed. ``lrs``: chosen learning rates by task and arm."""
-        every = itertools.product(self.config.seeds, self.config.tasks, self.config.arms)
-        return [Unit(task, arm, seed, lrs[task].get(self.config.arms[arm].tuned_as or arm, 0.0)) for seed, task, arm in every]
+        arms = self.config.arms
+        every = [
+            (seed, task, arm)
+            for seed, (task, told), arm in itertools.product(self.config.seeds, self.config.tasks.items(), arms)
+            if arm not in told.without
+        ]
+        return [Unit(task, arm, seed, lrs[task].get(arms[arm].tuned_as or arm, 0.0)) for seed, task, arm in every]
 
 
 def run_comparison(config: CreditConfig, directory: Path, report: Report, command: str) -> None:
@@ -265,7 +278,8 @@ def run_comparison(config: CreditConfig, directory: Path, report: Report, comman
         Stage("tune", "Learning rates", lambda: _tune(run, report)),
         Stage("units", "Arms over seeds", units),
     ]
-    decisive = config.model_dump(mode="json", exclude={"workers", "title"})
+    recipes = {name: run.recipe(name).model_dump(mode="json", exclude={"workers"}) for name in config.tasks}
+    decisive = config.model_dump(mode="json", exclude={"workers", "title", "recipe"}) | {"recipes": recipes}
     run_stages(stages, run.root, decisive, report)
     page = write_report(run, command)
     report.console.print(page.read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
@@ -386,7 +400,7 @@ def run_unit(run: Comparison, unit: Unit) -> None:
         models = {"counts": train(run, unit, work / "rl")}
         found |= learning_of(work / "rl")
         if unit.arm in run.config.measuring.halfway and not unit.trial:
-            models["counts_at_half"] = checkpoints(work / "rl" / CHECKPOINTS)[0]
+            models["counts_at_half"] = work / "rl" / CHECKPOINTS / f"step_{run.config.half:08d}"
     spent.write_text(str(earlier + time.monotonic() - began))
     for name, model in models.items():
         found[name] = counts_of(run, unit, f"{unit.name}.{name}", model)

@@ -5,7 +5,6 @@ for all arms of a task, whose difference is then one of pairs. Made of the units
 under way says how many are missing. Legend: S seeds, Q questions, R resamples.
 """
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -130,20 +129,26 @@ def write_report(run: Comparison, command: str) -> Path:
 def units_of(run: Comparison, task: str) -> Units:
     """A task's units that are there."""
     found: Units = {}
-    for arm, seed in itertools.product(run.config.arms, sorted(run.config.seeds)):
-        file = run.result(Unit(task, arm, seed, lr=0.0))  # which only trials have in their names
-        if file.is_file():
-            found.setdefault(arm, []).append(json.loads(file.read_text(encoding="utf-8")))
+    for unit in _wanted(run):
+        if unit.task == task and (file := run.result(unit)).is_file():
+            found.setdefault(unit.arm, []).append(json.loads(file.read_text(encoding="utf-8")))
     return found
+
+
+def _wanted(run: Comparison) -> list[Unit]:
+    return run.units({task: {} for task in run.config.tasks})  # learning rates are in the names of trials only
 
 
 def _made_with(run: Comparison) -> str:
     config = run.config
-    done, wanted = len(list((run.root / "units").glob("*.json"))), len(config.seeds) * len(config.arms) * len(config.tasks)
-    compared = sum(map(len, [*config.criterion.compared.values(), config.criterion.halved])) * len(config.tasks)
+    units = _wanted(run)
+    done, arms = sum(run.result(unit).is_file() for unit in units), {(unit.task, unit.arm) for unit in units}
+    pairs = [(one, other) for one, others in config.criterion.compared.items() for other in others]
+    pairs += config.criterion.halved.items()
+    compared = sum({(task, one), (task, other)} <= arms for task in config.tasks for one, other in pairs)
     rollouts = config.rl["steps"] * config.rl["questions_per_step"] * config.rl["group_size"]
     return (
-        f"{done} of {wanted} units: {len(config.arms)} arms, {len(config.tasks)} tasks, {len(config.seeds)} seeds; "
+        f"{done} of {len(units)} units: {len(config.arms)} arms, {len(config.tasks)} tasks, {len(config.seeds)} seeds; "
         f"{rollouts:,} rollouts for each trained arm, {len(run.trials())} trials. "
         f"{100 * config.criterion.level:.0f}% intervals over held-out worlds, seeds and questions, each by itself: of "
         f"{compared} comparisons some would exclude 0 by chance. "

@@ -19,4 +19,4 @@ def test_units_are_found_by_whole_names_and_all_comparisons_are_counted(tmp_path
             (tmp_path / "units" / f"{task}.sft.seed-{seed}.json").write_text(json.dumps(told))
     text = write_report(Comparison(tmp_path, config), "python experiments/credit.py").read_text()
     assert "| SFT | 5 | – | 25.0%" in text and "| SFT | 5 | – | 75.0%" in text
-    assert "of 14 comparisons" in text, "after half of the rollouts, too"
+    assert "of 18 comparisons" in text, "after half of the rollouts, too"

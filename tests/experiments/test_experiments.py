@@ -54,7 +54,7 @@ def test_arms_have_equal_rollouts_equal_trials_and_seeds_of_their_own():
     [
         ("tasks={}", "at least 1"), ("seeds=[]", "at least 1"), ("seeds=[1,1]", "twice"), ("seeds=[101]", "and of units"),
         ("arms.igpo.tuned_as=nope", "nope is no arm"), ("criterion.compared.sft=['nope']", "nope is no arm"),
-        ("tasks.short.after=long", "long is no task before it"),
+        ("tasks.short.after=long", "long is no task before it"), ("tasks.short.without=['nope']", "nope is no arm"),
         ("arms.igpo.rl.steps=3", "arms have equal rollouts"), ("arms.igpo.rl.estimator.gama=3", "did you mean"),
     ],
 )  # fmt: skip
@@ -94,9 +94,9 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
     for arm, right in (("sft", [1, 1, 1, 1]), ("grpo", [2, 2, 2, 2]), ("milestones", [3, 4, 3, 4])):
         for seed in (1, 2):
             told = unit(seed, right, counts_at_half=unit(seed, right)["counts"], curve=[[0, 0.25], [64, 0.5]])
-            (tmp_path / "units" / f"short.{arm}.seed-{seed}.json").write_text(json.dumps(told))
+            (tmp_path / "units" / f"long.{arm}.seed-{seed}.json").write_text(json.dumps(told))
     text = write_report(Comparison(tmp_path, settings()), "python experiments/credit.py").read_text()
-    assert "6 of 70 units" in text and "| SFT | 2 | – | 25.0%" in text
+    assert "6 of 65 units" in text and "| SFT | 2 | – | 25.0%" in text
     assert "after half of the rollouts less GRPO: +37.5 points" in text and "under way, so nothing is said" in text
 
 

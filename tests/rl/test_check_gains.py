@@ -47,6 +47,8 @@ def test_needed_visits_are_the_first_to_bring_a_fact():
     assert list(visits_bring(visiting("xAAGG"))) == [OTHER, BEFORE, OTHER, FINAL, OTHER, None]
     assert list(visits_bring(visiting("GA"))) == [FINAL, BEFORE, None]
     assert list(visits_bring(visiting("G", facts=({"url": "https://a.example/Guild", "quote": "In Oslo."},)))) == [FINAL, None]
+    others = ({"object": "the Guild", "url": FACTS[0]["url"]}, {"object": "Bergen", "url": FACTS[1]["url"]})
+    assert list(visits_bring(visiting("GxAA", facts=others))) == [BEFORE, OTHER, FINAL, OTHER, None], "what completes them"
     told = visiting("xy", facts=())
     nodes = [n.model_copy(update={"text": "It is in Oslo."}) if n.kind is NodeKind.OBSERVATION else n for n in told.nodes]
     assert list(visits_bring(told.model_copy(update={"nodes": tuple(nodes)}))) == [FINAL, OTHER, None], "by the answer's name"

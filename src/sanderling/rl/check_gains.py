@@ -227,7 +227,8 @@ def _own_answer(trajectory: Trajectory, answers: Mapping[str, Target], tokenizer
 def visits_bring(trajectory: Trajectory) -> Iterator[str | None]:
     """Of each turn: which fact its visits were the first to bring; None where it visits nothing.
 
-    By the pages that ``meta.facts`` name. Of a question without such facts, the first page that names an accepted answer.
+    By the pages that ``meta.facts`` name; where none states the answer, the last of them is whatever completes them. Of a
+    question without such facts, the first page that names an accepted answer.
     """
     question = trajectory.question
     accepted = {answer.casefold() for answer in question.answers}
@@ -249,6 +250,8 @@ def visits_bring(trajectory: Trajectory) -> Iterator[str | None]:
             read = {canonical_url(url) for event in visits for url in event.provenance}
             brought = {needed[url] for url in read - seen if url in needed}
             seen |= read
+            if brought and FINAL not in needed.values() and seen >= needed.keys():
+                brought = {FINAL}
         else:
             brought = {FINAL} if not seen and question.answers and answer.pattern.search(node.text) else set[str]()
             seen |= brought
