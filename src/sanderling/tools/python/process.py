@@ -6,9 +6,7 @@ so that nothing outlives this process, however that ends.
 
 import asyncio
 import contextlib
-import json
 import os
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sanderling.core.frames import Frame, exchanged
 from sanderling.tools.python.sandbox import Box, Ran, SandboxError, SandboxLimits, Still, Text
 from sanderling.tools.python.seccomp import filter_program
 
@@ -26,9 +25,6 @@ _LOOK_S = 0.05  # between two looks at what is in use
 _PIECE, _MOST_FRAME = 8 * 2**20, 8 * 2**20  # of a file, in one frame; of a frame beside its bytes
 _TICK = os.sysconf("SC_CLK_TCK")
 _RAN, _TEXT = TypeAdapter(Ran), TypeAdapter(Text)
-
-Guards = frozenset[str]
-ALL: Guards = frozenset({"limits", "filter"})
 
 
 @dataclass(frozen=True)
@@ -49,13 +45,16 @@ class Runners:
 
     files = True
 
-    def __init__(
-        self, name: str, about: str, limits: SandboxLimits, launch: Callable[[], Launch], *, warm: int = 1, guards: Guards = ALL
-    ) -> None:
-        """``guards``: what is kept to inside; less than all is for tests, which show what each is for. Raises UserError."""
+    def __init__(self, name: str, about: str, limits: SandboxLimits, launch: Callable[[], Launch], *, warm: int = 1) -> None:
+        """Raises UserError on machines whose system calls nobody has listed."""
         self.name, self.about = name, about
-        self._limits, self._launch, self._warm, self._guards = limits, launch, warm, guards
-        self._filter = filter_program(network=limits.network).hex() if "filter" in guards else ""
+        self._limits, self._launch, self._warm = limits, launch, warm
+        self._setup = {
+            "limits": _bounds(limits),
+            "filter": filter_program(network=limits.network).hex(),
+            "output": limits.output_chars,
+            "document": DOCUMENT_BYTES,
+        }
         self._pool = deque[asyncio.Task[RunnerBox]]()
 
     async def open(self, still: Still | None) -> Box:
@@ -76,18 +75,17 @@ class Runners:
         return box
 
     async def _start(self) -> "RunnerBox":
+        launch = None
         try:
             launch = self._launch()
-        except OSError as error:
-            raise SandboxError(f"{self.name} cannot be prepared ({error}).") from error
-        try:
             # No file, variable or terminal of ours goes with it.
             how: dict[str, Any] = {"stdin": -1, "stdout": -1, "stderr": -1, "env": dict(launch.env), "start_new_session": True}
             process = await asyncio.create_subprocess_exec(*launch.argv, limit=2**20, **how)
         except OSError as error:
-            launch.end()
+            if launch is not None:
+                launch.end()
             raise SandboxError(f"{self.name} does not start ({error}).") from error
-        box = RunnerBox(process, launch, self._limits, "limits" in self._guards, self._filter)
+        box = RunnerBox(process, launch, self._limits, self._setup)
         await box.ask(None, seconds=_START_S)  # until it is there
         return box
 
@@ -101,9 +99,9 @@ class RunnerBox:
     """One runner, and the session that it serves."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, launch: Launch, limits: SandboxLimits, limited: bool, filter: str
+        self, process: asyncio.subprocess.Process, launch: Launch, limits: SandboxLimits, setup: Mapping[str, Any]
     ) -> None:
-        self._process, self._launch, self._limits, self._limited, self._filter = process, launch, limits, limited, filter
+        self._process, self._launch, self._limits, self._setup = process, launch, limits, setup
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -112,22 +110,9 @@ class RunnerBox:
 
     async def begin(self, still: Still | None) -> None:
         """Tell it its limits. Raises SandboxError."""
-        limits, mb = self._limits, 2**20
-        bounds = {
-            "RLIMIT_AS": 4 * limits.memory_mb * mb,  # much is reserved and never used
-            "RLIMIT_DATA": limits.memory_mb * mb,
-            "RLIMIT_FSIZE": limits.files_mb * mb,
-            "RLIMIT_NPROC": limits.processes,
-            "RLIMIT_NOFILE": 256,
-            **dict.fromkeys(("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE"), 0),
-        }
-        setup = {
-            "limits": bounds if self._limited else {}, "filter": self._filter,
-            "clock": None if still is None else still.clock, "seed": 0 if still is None else still.seed,
-            "scratch": self._launch.scratch, "path": list(self._launch.path), "reader": self._launch.reader,
-            "output": limits.output_chars, "document": DOCUMENT_BYTES,
-        }  # fmt: skip
-        await self.ask(setup, seconds=_START_S)
+        launch, time = self._launch, {"clock": None, "seed": 0} if still is None else vars(still)
+        places = {"scratch": launch.scratch, "path": list(launch.path), "reader": launch.reader}
+        await self.ask({**self._setup, **time, **places}, seconds=_START_S)
 
     async def run(self, code: str, seconds: float) -> Ran:
         over: list[str] = []
@@ -161,18 +146,17 @@ class RunnerBox:
 
     async def _checked(self, kind: TypeAdapter[Any], said: dict[str, Any]) -> Any:
         try:
-            return kind.validate_python({name: value for name, value in said.items() if name != "bytes"})
+            return kind.validate_python(said)
         except ValidationError as error:
             await self.close()
             raise SandboxError("the sandbox answered nonsense.") from error
 
-    async def ask(
-        self, said: dict[str, Any] | None, data: bytes = b"", *, seconds: float, most: int = 0
-    ) -> tuple[dict[str, Any], bytes]:
+    async def ask(self, said: dict[str, Any] | None, data: bytes = b"", *, seconds: float, most: int = 0) -> Frame:
         """One frame there (or none) and one back, within a time; what fails is closed. Raises SandboxError."""
+        words = 100 * self._limits.output_chars + _MOST_FRAME
         try:
             async with asyncio.timeout(seconds):
-                return await self._exchange(said, data, most)
+                return await exchanged(self._process, said, data, most=words, most_bytes=most)
         except (TimeoutError, EOFError, OSError, ValueError, RecursionError) as error:
             why = await self._complaint()
             await self.close()
@@ -180,21 +164,6 @@ class RunnerBox:
         except BaseException:
             await self.close()
             raise
-
-    async def _exchange(self, said: dict[str, Any] | None, data: bytes, most: int) -> tuple[dict[str, Any], bytes]:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
-        if said is not None:
-            text = json.dumps({**said, "bytes": len(data)}).encode("ascii")
-            stdin.write(struct.pack(">I", len(text)) + text + data)
-            await stdin.drain()
-        size = struct.unpack(">I", await stdout.readexactly(4))[0]
-        if size > 100 * self._limits.output_chars + _MOST_FRAME:
-            raise ValueError("a frame beyond all limits")
-        answer = json.loads(await stdout.readexactly(size))
-        if not isinstance(answer, dict) or not isinstance(answer.get("bytes"), int) or not 0 <= answer["bytes"] <= most:
-            raise ValueError("no frame")
-        return answer, await stdout.readexactly(answer["bytes"])
 
     async def _complaint(self) -> str:
         """The last line of what its maker said, which has ended or is ended now."""
@@ -210,7 +179,7 @@ class RunnerBox:
     async def _watch(self, over: list[str]) -> None:
         """Kill what the runner started when all of it together uses too much; ``over`` is told of what."""
         most, before = self._limits.memory_mb * 2**20, None
-        while self._limited:
+        while self._setup["limits"]:
             memory, cpu, found = await asyncio.to_thread(used, self._process.pid, most)
             before = cpu if before is None else before
             if memory > most or cpu - before > self._limits.cpu_seconds:
@@ -240,6 +209,19 @@ class RunnerBox:
         except TimeoutError:
             _kill([pid for pid, _ in tree(self._process.pid)])
         await asyncio.to_thread(self._launch.end)
+
+
+def _bounds(limits: SandboxLimits) -> dict[str, int]:
+    """What the kernel holds each process of a box to."""
+    mb = 2**20
+    return {
+        "RLIMIT_AS": 4 * limits.memory_mb * mb,  # much is reserved and never used
+        "RLIMIT_DATA": limits.memory_mb * mb,
+        "RLIMIT_FSIZE": limits.files_mb * mb,
+        "RLIMIT_NPROC": limits.processes,
+        "RLIMIT_NOFILE": 256,
+        **dict.fromkeys(("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE"), 0),
+    }
 
 
 def tree(pid: int, depth: int = 0) -> Iterator[tuple[int, int]]:

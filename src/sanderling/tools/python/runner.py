@@ -32,7 +32,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from sanderling.tools.python.worker import confine, read_frame, still, taken, work, write_frame
+from sanderling.core.frames import read_frame, taken, write_frame
+from sanderling.tools.python.worker import confine, still, work
 
 _MOST_LISTED, _MOST_LOOKED_AT = 200, 10_000  # files of one call, and names that are read to find them
 _MOST_FILES = 100_000  # at all: in memory each takes some, be it empty
@@ -79,10 +80,8 @@ class Supervisor:
                 return self._put(asked["name"], data, asked["more"]), b""
             case "get":
                 return self._get(asked["name"], asked["most"])
-            case "read":
+            case _:
                 return self._read(asked["name"], asked["seconds"])
-            case other:
-                return {"problem": f"unknown op {other}"}, b""
 
     def _signal(self, number: int) -> None:
         """To every process but this one."""
@@ -130,7 +129,7 @@ class Supervisor:
 
         self._worker, self._fds = self._fork(begin)
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Kill every process but this one."""
         self._signal(signal.SIGKILL)
         for fd in filter(None, self._fds):
@@ -158,7 +157,7 @@ class Supervisor:
     def _run(self, code: str, seconds: float) -> dict[str, Any]:
         """Run code in the worker, which is begun where there is none."""
         if not self._is_alive():
-            self._end()
+            self.end()
             self._begin()
         output, said = Output(self._setup["output"]), dict[str, Any]()
         self._signal(signal.SIGCONT)
@@ -170,7 +169,7 @@ class Supervisor:
             said = {name: str(reply[name])[: 2 * self._setup["output"]] for name in ("value", "error") if name in reply}
             status = "failed" if "error" in said else "ok"
         else:
-            self._end()
+            self.end()
         return {"status": status, "output": output.text(), "files": self._written(), **said}
 
     def _watch(
@@ -193,7 +192,7 @@ class Supervisor:
             has_ended = self._reap()  # before it is asked what it said last
             ready = dict(poll.poll(0 if has_ended else 20))
             if self._told in ready:  # nobody asks before there is an answer: the other side has closed
-                self._end()
+                self.end()
                 os._exit(0)
             if written in ready and not self._drain(output):
                 poll.unregister(written)
@@ -204,7 +203,7 @@ class Supervisor:
                     while (found := taken(reply, 16 * self._setup["output"] + 2**16, most)) is not None:
                         if found[0].get("number") == self._asked:  # and is not left from an earlier call
                             return "ok", *found
-                except (ValueError, RecursionError, TypeError, KeyError):
+                except (ValueError, RecursionError):
                     return "ended", {}, b""  # nonsense: it is no worker any more
             if has_ended:
                 return self._how_it_ended(), {}, b""
@@ -294,9 +293,6 @@ class Supervisor:
             return {"problem": status}, b""
         return {key: str(reply[key])[:1_000] for key in ("title", "problem") if key in reply}, text
 
-    def close(self) -> None:
-        self._end()
-
 
 def _files() -> dict[str, tuple[int, int]]:
     """Size and time of regular files, as far as a look takes no time: no deeper than any person goes, and of so many.
@@ -344,7 +340,7 @@ def main() -> None:
     write_frame(tell, {"ready": True})
     while (frame := read_frame(told)) is not None:
         write_frame(tell, *supervisor.answer(*frame))
-    supervisor.close()
+    supervisor.end()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,10 @@
-"""What runs code in a sandbox, and how it and its supervisor speak: the process that a program is, and is confined in.
-
-Frames are four bytes of length, a JSON object, and the bytes that the object announces.
-"""
+"""What runs code in a sandbox: the process that a program is, and is confined in."""
 
 import ast
 import builtins
 import contextlib
 import ctypes
 import gc
-import json
 import linecache
 import os
 import resource
@@ -20,44 +16,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-_MOST_FRAME = 64 * 2**20
+from sanderling.core.frames import read_frame, write_frame
+
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 22, 38
-
-
-def read_frame(fd: int) -> tuple[dict[str, Any], bytes] | None:
-    """The next frame and its bytes, after which nothing is written until it is answered; None: the other side has closed."""
-    held = bytearray()
-    while (frame := taken(held, _MOST_FRAME, _MOST_FRAME)) is None:
-        if not (part := os.read(fd, 2**20)):
-            return None
-        held += part
-    return frame
-
-
-def taken(held: bytearray, most: int, most_bytes: int) -> tuple[dict[str, Any], bytes] | None:
-    """Take the first frame out of what was read, once it is whole. Raises an error for what will be none."""
-    size = struct.unpack(">I", held[:4])[0] if len(held) >= 4 else 0
-    if size > most:
-        raise ValueError("more than a few words")
-    if len(held) < 4 or len(held) < 4 + size:
-        return None
-    said = json.loads(held[4 : 4 + size])
-    if not isinstance(said, dict) or not 0 <= said["bytes"] <= most_bytes:
-        raise ValueError("no frame")
-    end = 4 + size + said["bytes"]
-    if len(held) < end:
-        return None
-    data = bytes(held[4 + size : end])
-    del held[:end]
-    return said, data
-
-
-def write_frame(fd: int, said: dict[str, Any], data: bytes = b"") -> None:
-    """Write one frame whole."""
-    text = json.dumps({**said, "bytes": len(data)}).encode("ascii")
-    whole = memoryview(struct.pack(">I", len(text)) + text + data)
-    while whole:
-        whole = whole[os.write(fd, whole) :]
 
 
 def confine(limits: dict[str, int], filter: str) -> None:

@@ -6,7 +6,6 @@ worlds are (`documents.read_document`).
 """
 
 import asyncio
-import json
 import os
 import re
 import resource
@@ -16,9 +15,10 @@ import zlib
 from contextlib import suppress
 from functools import lru_cache
 from html import unescape
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from sanderling.core.frames import exchanged, read_frame, write_frame
 from sanderling.core.types import ToolStatus
 from sanderling.world.passages import read_page
 from sanderling.world.sources.base import Limits, Reason
@@ -27,9 +27,9 @@ from sanderling.world.web.walls import clipped, wall
 
 LIMITS = Limits()
 _LONGEST_TITLE = 1_000
-_PIECE = 1 << 16
 _SECONDS = 20  # for one document
 _MEMORY = 3 << 30  # bytes of address space
+_MOST_SAID, _MOST_TEXT = 1 << 20, 64 << 20  # bytes of an answer
 _OFFICE = re.compile(r"application/(?:vnd\.(?:openxmlformats-officedocument|oasis\.opendocument|ms-)|msword)")
 _PLAIN = re.compile(r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|javascript)")
 _UNSAID = ("", "application/octet-stream", "binary/octet-stream", "application/download", "text/plain")
@@ -93,7 +93,8 @@ def read_reply(url: str, content_type: str, encoding: str, raw: bytes) -> dict[s
         return {"status": ToolStatus.OK, "onward": onward}
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
     if kind is not Kind.HTML and charset and kind not in (Kind.PDF, Kind.OFFICE):
-        data = _recoded(data, charset[1])
+        with suppress(LookupError, ValueError):  # in an encoding that its site names
+            data = data.decode(charset[1]).encode()
     document = read_document(kind, data, url, LIMITS, charset=charset[1] if charset else "")
     if isinstance(document, Reason):
         return {"status": ToolStatus.NOT_TEXT}
@@ -102,14 +103,6 @@ def read_reply(url: str, content_type: str, encoding: str, raw: bytes) -> dict[s
     if kind is Kind.HTML and len(text.split()) < 400 and _NOT_FREE.search(data.decode("latin-1")):
         status = ToolStatus.PAYWALLED
     return {"status": status, "title": document.title[:_LONGEST_TITLE], "text": clipped(text), "date": document.date[:100]}
-
-
-def _recoded(data: bytes, charset: str) -> bytes:
-    """Text in an encoding that its site names, as UTF-8."""
-    try:
-        return data.decode(charset).encode()
-    except (LookupError, ValueError):
-        return data
 
 
 def shown(goal: str, part: int, max_words: int, raw: bytes) -> dict[str, Any]:
@@ -146,18 +139,18 @@ class Workers:
 
     async def ask(self, task: str, *told: Any, raw: bytes | bytearray) -> dict[str, Any] | None:
         """The result of one of the `TASKS`; None: it took too long or too much, or ended the worker."""
-        asked = json.dumps([task, len(raw), *told]).encode() + b"\n"
+        asked = {"task": task, "told": told}
         async with self._free:
             process = self._idle.pop() if self._idle else await self._begun()
             try:
-                found = await self._asked(process, asked, raw)
+                found, text = await exchanged(process, asked, raw, most=_MOST_SAID, most_bytes=_MOST_TEXT)
             except BaseException as error:
                 await _end(process)
-                if isinstance(error, OSError | asyncio.IncompleteReadError | ValueError):
+                if isinstance(error, OSError | EOFError | ValueError | RecursionError):
                     return None
                 raise
             self._idle.append(process)
-            return found
+            return found | {"text": text.decode("utf-8", "replace")}
 
     async def _begun(self) -> asyncio.subprocess.Process:
         pipe, nobody = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
@@ -165,17 +158,6 @@ class Workers:
         how: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": nobody, "env": environment, "start_new_session": True}
         command = sys.executable, "-P", "-m", __name__  # without what lies in the directory that we were started in
         return await asyncio.create_subprocess_exec(*command, **how)
-
-    async def _asked(self, process: asyncio.subprocess.Process, asked: bytes, raw: bytes | bytearray) -> dict[str, Any]:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(asked)
-        for start in range(0, len(raw), _PIECE):  # a pipe that is given all at once copies what it could not take
-            process.stdin.write(raw[start : start + _PIECE])
-            await process.stdin.drain()
-        head = json.loads(await process.stdout.readline() or b"null")
-        if not isinstance(head, dict):
-            raise ValueError("no answer")
-        return head | {"text": (await process.stdout.readexactly(head.pop("bytes"))).decode("utf-8", "replace")}
 
     async def aclose(self) -> None:
         while self._idle:
@@ -188,21 +170,19 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.communicate()  # takes what it still said: it would be waited for in vain before
 
 
-def work(given: BinaryIO, told: BinaryIO) -> None:
+def work(given: int, told: int) -> None:
     """Do what is asked until there is no more. The alarm ends the process wherever it is, also when nobody waits any longer."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    while line := given.readline():
-        task, size, *options = json.loads(line)
-        raw = given.read(size)
+    while (frame := read_frame(given)) is not None:
+        asked, raw = frame
         signal.alarm(_SECONDS)
-        found = TASKS[task](*options, raw)
+        found = TASKS[asked["task"]](*asked["told"], raw)
         signal.alarm(0)
-        text = found.pop("text", "").encode("utf-8", "replace")
-        told.write(json.dumps(found | {"bytes": len(text)}).encode() + b"\n" + text)
-        told.flush()
+        text = found.pop("text", "")
+        write_frame(told, found, text.encode("utf-8", "replace"))
 
 
 if __name__ == "__main__":
-    answers = os.fdopen(os.dup(1), "wb")
+    answers = os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
-    work(sys.stdin.buffer, answers)
+    work(0, answers)
