@@ -406,7 +406,7 @@ async def test_a_free_replica_is_not_kept_from_calls_because_others_wait(tmp_pat
         for session in "ab":
             assert (await call(session, 0)).status_code == 200
         long = [asyncio.create_task(call("a", 1)) for _ in range(2)]
-        await until(lambda: served.dock.pools["p"].waiting == 1)
+        await until(lambda: len(served.dock.pools["p"].waiting) == 1)
         for session in ("b", ""):
             assert (await call(session, 0)).status_code == 200
         assert not any(one.done() for one in long)

@@ -123,13 +123,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def serve(world: World, settings: ServerSettings, ready: Callable[[str], None]) -> None:
-    """Serve a world until stopped; see `serve_app`. Raises UserError."""
-    serve_app(create_app(world, settings), settings, ready)
-
-
-def serve_app(app: ASGIApp, settings: ServerSettings, ready: Callable[[str], None]) -> None:
-    """Serve an application until stopped; see `serving`. Raises UserError."""
-    asyncio.run(serving(app, settings, ready))
+    """Serve a world until stopped; see `serving`. Raises UserError."""
+    asyncio.run(serving(create_app(world, settings), settings, ready))
 
 
 async def serving(app: ASGIApp, settings: ServerSettings, ready: Callable[[str], None]) -> None:

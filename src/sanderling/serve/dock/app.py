@@ -4,6 +4,7 @@ Over MCP a tool is called ``pool.tool``. A call that came to no result is an err
 status for clients of ours, on the plain routes an HTTP status. Tools' own errors are results, which the model reads.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +25,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.types import ToolStatus
 from sanderling.report.page import render
 from sanderling.runs.files import locked
-from sanderling.serve.app import serve_app
+from sanderling.serve.app import serving
 from sanderling.serve.calls import RefusalError
 from sanderling.serve.dock.config import DockConfig
 from sanderling.serve.dock.dock import Client, Dock, NoSuchToolError
@@ -279,4 +280,4 @@ def run_dock(config: DockConfig, ready: Callable[[str], None]) -> None:
         )
     dock = Dock(config)
     with locked(config.state, otherwise="choose another directory with --set state=DIRECTORY"):
-        serve_app(dock_app(dock, settings), settings, ready)
+        asyncio.run(serving(dock_app(dock, settings), settings, ready))

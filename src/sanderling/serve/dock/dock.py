@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,18 +28,19 @@ from sanderling.tools.mcp.wire import LEAVE, About, read_context, sent_context
 _MOST_AUDIT = 64 << 20  # bytes of a log
 _IDLE_CHECK_S = 5.0
 _LONGEST_NAME = 200  # characters, of a session or of a tool that is asked for
+_TOLD = ("number", "pid", "memory_mb", "calls", "served", "failed", "starts", "reason")  # of a replica, on the page
 
 
 @dataclass(frozen=True)
 class Client:
-    """Who asks: by the name of the token; None for pools: all of them."""
+    """Who asks, by the name of the token, and which pools' tools are open to it."""
 
     name: str = "anybody"
-    pools: frozenset[str] | None = None
-    admin: bool = True
+    pools: frozenset[str] = frozenset()
+    admin: bool = True  # to whom all are
 
     def may(self, pool: str) -> bool:
-        return self.pools is None or pool in self.pools
+        return self.admin or pool in self.pools
 
 
 class NoSuchToolError(Exception):
@@ -52,11 +54,10 @@ class Dock:
         check_dock(config)
         self.config, self.began = config, time.time()
         self.pools = {name: Pool(name, one) for name, one in config.pools.items()}
-        self.clients = {secret(one.token): _client(name, one.pools, one.admin) for name, one in config.tokens.items()}
+        self.clients = {secret(one.token): Client(name, frozenset(one.pools), one.admin) for name, one in config.tokens.items()}
         if len(self.clients) < len(config.tokens):
             raise UserError("Two tokens of the dock have the same secret: give each its own.")
         self._audit, self.audit_trouble = JsonlLog(config.state / "audit.jsonl", durable=False), ""
-        self._checkers: dict[tuple[str, str], tuple[Any, Arguments | None]] = {}
         self._idle: asyncio.Task[None] | None = None
         self.metrics = _Metrics(self.pools)
 
@@ -119,9 +120,11 @@ class Dock:
             raise
         session, own, meta = _bound(client, pool.tools[tool], meta, session)
         if LEAVE in meta:
-            return await self._leave(pool, tool, own)
+            await pool.leave(tool, own)
+            return types.CallToolResult(content=[])
         try:
-            if wrong := self._wrong(pool, tool, arguments):
+            checker = _checker(json.dumps(pool.tools[tool].input_schema))
+            if wrong := checker and checker.wrong(tool, arguments):
                 raise CallRefusedError(wrong)
             result, replica = await pool.call(tool, arguments, meta, own, progress)
             outcome = "error" if result.is_error else "ok"
@@ -134,26 +137,6 @@ class Dock:
             raise
         finally:
             self._ended(client, pool, tool, arguments, session, replica, outcome, began)
-
-    async def _leave(self, pool: Pool, tool: str, session: str) -> types.CallToolResult:
-        """A session is over: tell the replica that kept something for it, if there is one."""
-        if pool.is_open and pool.keeps(session):
-            if About.of(pool.tools[tool]).keeps:
-                with suppress(DockError):  # it is gone, with what it kept
-                    await pool.call(tool, {}, {LEAVE: session}, session, None)
-            pool.forget(session)
-        return types.CallToolResult(content=[])
-
-    def _wrong(self, pool: Pool, tool: str, arguments: Mapping[str, Any]) -> str:
-        """What is wrong with a call's arguments by the tool's schema; one that cannot be used checks nothing."""
-        schema, key = pool.tools[tool].input_schema, (pool.name, tool)
-        if key not in self._checkers or self._checkers[key][0] != schema:
-            try:
-                self._checkers[key] = schema, Arguments(schema)
-            except SchemaError:
-                self._checkers[key] = schema, None
-        checker = self._checkers[key][1]
-        return "" if checker is None else checker.wrong(tool, arguments)
 
     def _ended(
         self,
@@ -209,8 +192,11 @@ class Dock:
         }
 
 
-def _client(name: str, pools: Iterable[str], admin: bool) -> Client:
-    return Client(name, None if admin else frozenset(pools), admin)
+@lru_cache(maxsize=4_096)
+def _checker(schema: str) -> Arguments | None:
+    """What a tool's schema says of arguments; None: it is none, and checks nothing."""
+    with suppress(SchemaError):
+        return Arguments(json.loads(schema))
 
 
 def _bound(client: Client, tool: types.Tool, meta: Mapping[str, Any], session: str) -> tuple[str, str, Mapping[str, Any]]:
@@ -234,25 +220,14 @@ def _pool_state(pool: Pool) -> dict[str, Any]:
         "command": _shown(pool.config),
         "open": pool.is_open,
         "tools": list(pool.tools),
-        "waiting": pool.waiting,
+        "waiting": len(pool.waiting),
         "calls": sum(pool.outcomes.values()),
         "outcomes": dict(pool.outcomes),
         "retried": pool.retried,
         "p50_ms": round(times[len(times) // 2] * 1_000, 1) if times else None,
         "p99_ms": round(times[min(len(times) - 1, len(times) * 99 // 100)] * 1_000, 1) if times else None,
         "replicas": [
-            {
-                "number": one.number,
-                "state": one.state.value,
-                "pid": one.pid,
-                "memory_mb": one.memory_mb,
-                "calls": one.calls,
-                "served": one.served,
-                "failed": one.failed,
-                "starts": one.starts,
-                "reason": one.reason,
-                "log": list(one.log)[-40:],
-            }
+            {"state": one.state.value, "log": list(one.log)[-40:], **{name: getattr(one, name) for name in _TOLD}}
             for one in pool.replicas
         ],
     }
@@ -291,7 +266,7 @@ class _Metrics:
             for state in State:
                 self._replicas.labels(name, state).set(sum(one.state is state for one in pool.replicas))
             self._running.labels(name).set(sum(one.calls for one in pool.replicas))
-            self._waiting.labels(name).set(pool.waiting)
+            self._waiting.labels(name).set(len(pool.waiting))
             self._starts.labels(name).set(sum(one.starts for one in pool.replicas))
             self._memory.labels(name).set(sum((one.memory_mb or 0) << 20 for one in pool.replicas))
         return generate_latest(self._registry)

@@ -21,7 +21,7 @@ from sanderling.serve.dock.config import PoolConfig
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import NeverBeganError, Progress
-from sanderling.tools.mcp.wire import About, is_harmless
+from sanderling.tools.mcp.wire import LEAVE, About, is_harmless
 
 _TRIES = 4  # of an idempotent call, each at another replica or after a restart
 _MOST_SESSIONS = 100_000  # that are remembered; the one used longest ago is forgotten first
@@ -66,16 +66,12 @@ class Pool:
         self.outcomes, self.seconds = Counter[str](), deque[float](maxlen=_TIMES)  # of those with a result
         self.retried = 0
         self.last_call = time.monotonic()
-        self._waiting: deque[_Waiting] = deque()
+        self.waiting: deque[_Waiting] = deque()
         self._sessions: OrderedDict[str, tuple[Replica, int]] = OrderedDict()  # with the start of it that they belong to
         self._turn = 0
         self.is_open = False  # whether calls are taken
         self._said = ""  # why no replica was ready, last
         self._listed, self._told = asyncio.Event(), asyncio.Event()  # the latter also when no replica could start
-
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
 
     def start(self) -> None:
         """Start all replicas, and take calls."""
@@ -89,10 +85,10 @@ class Pool:
     async def stop(self, grace_s: float) -> None:
         """Take no further calls, and end the replicas when theirs are done or the grace is over."""
         self.is_open = False
-        for one in self._waiting:
+        for one in self.waiting:
             if not one.found.done():
                 one.found.set_exception(self._stopped())
-        self._waiting.clear()
+        self.waiting.clear()
         await asyncio.gather(*(replica.stop(grace_s) for replica in self.replicas))
 
     @property
@@ -110,10 +106,6 @@ class Pool:
     async def kill(self) -> None:
         """End the processes at once; they are started anew."""
         await asyncio.gather(*(replica.kill() for replica in self.replicas))
-
-    def keeps(self, session: str) -> bool:
-        """Whether something may be kept for a session here."""
-        return session in self._sessions
 
     async def listed(self) -> Mapping[str, types.Tool]:
         """Its tools, once a replica has told them. Raises DockError where none can start."""
@@ -149,14 +141,14 @@ class Pool:
                 replica.sound = True
                 return result, replica
             except TimeoutError:
-                replica.doubted()
+                replica.doubt.set()
                 raise DockError(Trouble.TIMEOUT, f"{tool} took longer than {self.config.call_s:g} seconds.") from None
             except ToolOutageError as error:
                 replica.failed += 1
-                replica.doubted()  # an address does not end when what is behind it does
+                replica.doubt.set()  # an address does not end when what is behind it does
                 tries -= 1
                 if sticky:
-                    self.forget(sticky)
+                    self._sessions.pop(sticky, None)
                     raise _session_lost(str(error)) from error
                 if not (tries and (again or isinstance(error, NeverBeganError))):
                     raise DockError(Trouble.DOWN, str(error)) from error
@@ -167,20 +159,28 @@ class Pool:
                 self.last_call = time.monotonic()
                 self._changed()
 
+    async def leave(self, tool: str, session: str) -> None:
+        """A session is over: tell the replica that kept something for it, if there is one."""
+        if self.is_open and session in self._sessions:
+            if About.of(self.tools[tool]).keeps:
+                with suppress(DockError):  # it is gone, with what it kept
+                    await self.call(tool, {}, {LEAVE: session}, session, None)
+            self._sessions.pop(session, None)
+
     async def _acquire(self, session: str) -> Replica:
         """A replica with room for one more call, in the order of asking. Raises DockError."""
         one = _Waiting(asyncio.get_running_loop().create_future(), session)
-        self._waiting.append(one)
+        self.waiting.append(one)
         self._hand_out()
-        if not one.found.done() and len(self._waiting) > self.config.waiting:
-            self._waiting.remove(one)
-            raise DockError(Trouble.BUSY, f"{len(self._waiting)} calls wait for the pool {self.name} already: try again later.")
+        if not one.found.done() and len(self.waiting) > self.config.waiting:
+            self.waiting.remove(one)
+            raise DockError(Trouble.BUSY, f"{len(self.waiting)} calls wait for the pool {self.name} already: try again later.")
         try:
             async with asyncio.timeout(self.config.wait_s):
                 return await one.found
         except BaseException as error:
-            if one in self._waiting:
-                self._waiting.remove(one)
+            if one in self.waiting:
+                self.waiting.remove(one)
             elif one.found.done() and not one.found.cancelled() and one.found.exception() is None:
                 one.found.result().end()  # it was found in the moment in which nobody waited any more
                 self._changed()
@@ -192,26 +192,21 @@ class Pool:
 
     def _hand_out(self) -> None:
         """Give replicas that are free to those who wait: first come, first served, but nobody waits for another's replica."""
-        lost, full = dict[str, DockError](), False
-        for one in list(self._waiting):
-            if one.found.done():  # it was given up
-                self._waiting.remove(one)
-                continue
-            only = None
+        lost = dict[str, DockError]()
+        for one in [one for one in self.waiting if not one.found.done()]:  # others were given up
             try:
                 only = self._of_session(one.session)
             except DockError as error:
-                lost[one.session] = error  # which all that wait for it are told
+                only, lost[one.session] = None, error  # which all that wait for it are told
+            free = [replica for replica in (self.replicas if only is None else [only]) if replica.free]
             if one.session in lost:
-                self._waiting.remove(one)
+                self.waiting.remove(one)
                 one.found.set_exception(lost[one.session])
-            elif only is not None or not full:
-                replica = self._next(only)
-                full = only is None and replica is None
-                if replica is not None:
-                    self._waiting.remove(one)
-                    self._take(replica, one.session)
-                    one.found.set_result(replica)
+            elif free:
+                self.waiting.remove(one)
+                replica = min(free, key=lambda replica: (replica.calls, replica.last_used))
+                self._take(replica, one.session)
+                one.found.set_result(replica)
 
     def _of_session(self, session: str) -> Replica | None:
         """The replica that has what a session kept; None: it has kept nothing yet. Raises DockError where that was lost."""
@@ -232,17 +227,6 @@ class Pool:
             self._sessions.move_to_end(session)
             if len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
-
-    def _next(self, only: Replica | None) -> Replica | None:
-        """The free replica with the fewest calls, or the one that is asked for, if that is free."""
-        if only is not None:
-            return only if only.free else None
-        free = [replica for replica in self.replicas if replica.free]
-        return min(free, key=lambda replica: (replica.calls, replica.last_used)) if free else None
-
-    def forget(self, session: str) -> None:
-        """A session is over."""
-        self._sessions.pop(session, None)
 
     def _changed(self) -> None:
         """A replica is another than before: note its tools, and give it to those who wait."""

@@ -18,7 +18,7 @@ from sanderling.core.errors import UserError
 from sanderling.serve.dock.boxes import boxed
 from sanderling.serve.dock.config import PoolConfig
 from sanderling.tools.contract import ToolOutageError
-from sanderling.tools.mcp.client import CallRefusedError, Connection
+from sanderling.tools.mcp.client import CallRefusedError, Connection, any_set
 from sanderling.tools.mcp.config import connection_to
 from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.tools import allowed
@@ -42,7 +42,7 @@ class Replica:
     """A supervised connection. ``changed`` is called whenever its state is another, or a call has ended."""
 
     def __init__(self, pool: str, number: int, config: PoolConfig, changed: Callable[[], None]) -> None:
-        self.pool, self.number, self.state = pool, number, State.STOPPED
+        self.name, self.number, self.state = f"{pool}-{number}", number, State.STOPPED
         self.calls = self.served = self.failed = self.starts = 0
         self.reason, self._since = "", time.monotonic()  # of the last loss; of the state
         self.sound = False  # whether a call was answered since the last start
@@ -54,13 +54,9 @@ class Replica:
         self._task: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None  # while it is being stopped
         self._again = False  # whether it is to be started once it has ended
-        self._stop = False
-        self._wake, self._doubt, self._idle = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.doubt = asyncio.Event()  # set when a call took too long: whether it is still alive is looked at
+        self._wake, self._idle = asyncio.Event(), asyncio.Event()
         self._idle.set()
-
-    @property
-    def name(self) -> str:
-        return f"{self.pool}-{self.number}"
 
     @property
     def pid(self) -> int:
@@ -97,7 +93,6 @@ class Replica:
         if self._ending is not None:
             self._again = True
         elif self._task is None or self._task.done():
-            self._stop = False
             self._task = asyncio.create_task(self._supervise(), name=self.name)
         else:
             self._wake.set()
@@ -117,13 +112,10 @@ class Replica:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s):
                     await self._idle.wait()
-        self._stop = True
-        self._wake.set()
-        if self.state is State.STARTING:
-            task.cancel()  # who does not come up does not hear either
-        elif self.connection is not None:
-            await self.connection.close()
+        task.cancel()
         await asyncio.wait({task})
+        if self.connection is not None:
+            await self.connection.close()  # where it was closing already
         self._ending = None
         if self._again:
             self.start()
@@ -140,10 +132,6 @@ class Replica:
                 os.killpg(server.pid, signal.SIGKILL)
         await connection.close()
 
-    def doubted(self) -> None:
-        """A call took too long: look whether it is still alive."""
-        self._doubt.set()
-
     def _become(self, state: State) -> None:
         self.state, self._since = state, time.monotonic()
         self._changed()
@@ -151,16 +139,13 @@ class Replica:
     async def _supervise(self) -> None:
         pause = 0.0
         try:
-            while not self._stop:
+            while True:
                 self.sound = False
                 self.starts += 1
                 self._become(State.STARTING)
-                reason = await self._life()
+                self.reason = await self._life()
                 was_ready = self.state is State.READY and time.monotonic() - self._since > _SOUND_S
                 pause = _FIRST_PAUSE_S if self.sound or was_ready or not pause else min(2 * pause, _LONGEST_PAUSE_S)
-                if self._stop:
-                    break
-                self.reason = reason
                 self.log.append(f"(lost) {self.reason}")
                 self._become(State.WAITING)
                 self._wake.clear()
@@ -182,10 +167,9 @@ class Replica:
             await connection.open()
             self._let_through(connection)
             await self._check(connection)
-            if not self._stop:
-                self._doubt.clear()
-                self._become(State.READY)
-                await self._watch(connection)
+            self.doubt.clear()
+            self._become(State.READY)
+            await self._watch(connection)
         except (ToolOutageError, UserError) as error:
             return str(error)
         except Exception as error:  # whatever else a server brings about: its replica is started anew
@@ -203,14 +187,9 @@ class Replica:
     async def _watch(self, connection: Connection) -> None:
         """Until it is over; checked when it has nothing to do, and when a call took too long. Raises ToolOutageError."""
         while not connection.closed.is_set():
-            over, doubt = asyncio.ensure_future(connection.closed.wait()), asyncio.ensure_future(self._doubt.wait())
-            try:
-                await asyncio.wait({over, doubt}, timeout=self._config.check.every_s, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                over.cancel()
-                doubt.cancel()
-            if not connection.closed.is_set() and (self._doubt.is_set() or not self.calls):
-                self._doubt.clear()
+            await any_set(connection.closed, self.doubt, within_s=self._config.check.every_s)
+            if not connection.closed.is_set() and (self.doubt.is_set() or not self.calls):
+                self.doubt.clear()
                 await self._check(connection)
 
     async def _check(self, connection: Connection) -> None:

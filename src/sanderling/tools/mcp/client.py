@@ -115,7 +115,12 @@ class Connection:
     async def _serve(self, ready: asyncio.Future[None]) -> None:
         """Start or reach it, and stay until it is over."""
         async with AsyncExitStack() as stack:
-            transport = self.server.connected() if isinstance(self.server, Child) else await self._http(stack, self.server)
+            if isinstance(self.server, Child):
+                transport: Any = self.server.connected()
+            else:
+                url, most = self.server.url, self.server.reply_bytes
+                client = await stack.enter_async_context(http_client(url, self.server.token, most))
+                transport = streamable_http_client(url, http_client=client, max_sse_event_size=most)
             info = types.Implementation(name="sanderling", version=sanderling.__version__)
             about = {"client_info": info, "cache": None, "mode": "legacy" if self.legacy else "auto"}
             try:
@@ -129,13 +134,9 @@ class Connection:
             if not ready.done():
                 ready.set_result(None)
             try:
-                await self._until_over()
+                await any_set(self._leave, self.server.over if isinstance(self.server, Child) else self._leave)
             finally:
                 self._client = None  # calls that come while it ends find none
-
-    async def _http(self, stack: AsyncExitStack, address: Address) -> Any:
-        client = await stack.enter_async_context(http_client(address.url, address.token, address.reply_bytes))
-        return streamable_http_client(address.url, http_client=client, max_sse_event_size=address.reply_bytes)
 
     async def _listed(self, client: Client) -> tuple[types.Tool, ...]:
         found, cursor = dict[str, types.Tool](), None
@@ -155,16 +156,6 @@ class Connection:
             self.tools = await self._listed(self._client)
         except (MCPError, HTTPError, OSError, ValidationError) as error:
             raise self._outage(_reason(error)) from error
-
-    async def _until_over(self) -> None:
-        """Until somebody closes it, or the child ends."""
-        leave = asyncio.ensure_future(self._leave.wait())
-        ended = asyncio.ensure_future(self.server.over.wait()) if isinstance(self.server, Child) else leave
-        try:
-            await asyncio.wait({leave, ended}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leave.cancel()
-            ended.cancel()
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, Any] | None = None, progress: Progress | None = None
@@ -222,6 +213,16 @@ class Connection:
     def _outage(self, why: str = "") -> ToolOutageError:
         last = self.server.last_line if isinstance(self.server, Child) else ""
         return ToolOutageError(f"{self.name}: {why or self.why}" + (f" ({last[:300]})" if last else "") + ".")
+
+
+async def any_set(*events: asyncio.Event, within_s: float | None = None) -> None:
+    """Wait until one of these is set, or the seconds are over."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()
 
 
 def _failed(words: str) -> types.CallToolResult:

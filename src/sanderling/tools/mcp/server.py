@@ -32,24 +32,16 @@ class ToolServer:
         self.name, self.tools = self._connection.name, tuple[types.Tool, ...]()
         self._lock, self._pause_s, self._not_before, self._is_over = asyncio.Lock(), _FIRST_PAUSE_S, 0.0, False
         self._given_up = False  # a call, since it was looked at last
+        server = self._connection.server
+        self.is_away = isinstance(server, Address) and not is_here(server.url)
+        # What is another server: another command, or another place, which may be the same one moved.
+        self.settings: Any = list(server.command) if isinstance(server, Child) else placed(self.name, [server.url])
 
     @property
     def process(self) -> Child | None:
         """The child that serves now; None: it runs elsewhere."""
         server = self._connection.server
         return server if isinstance(server, Child) else None
-
-    @property
-    def is_away(self) -> bool:
-        """Whether it runs on another machine."""
-        server = self._connection.server
-        return isinstance(server, Address) and not is_here(server.url)
-
-    @property
-    def settings(self) -> Any:
-        """What is another server: another command, or another place, which may be the same one moved."""
-        server = self._connection.server
-        return list(server.command) if isinstance(server, Child) else placed(self.name, [server.url])
 
     @property
     def is_up(self) -> bool:
