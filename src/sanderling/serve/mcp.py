@@ -10,10 +10,11 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -63,67 +64,56 @@ _READS = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_w
 _HEARTBEAT_S, _LONGEST_WORDS = 5.0, 300
 Tell = Callable[[str], None]
 """Called with what a tool says of a long call."""
+Served = tuple[types.Tool, Callable[[dict[str, Any], Mapping[str, Any], Tell], Awaitable[types.CallToolResult]]]
+"""A tool as clients see it, and what a call of it does."""
 _log = logging.getLogger(__name__)
 
 
-class Served(Protocol):
-    """A tool as the server has it."""
+def _of_world(calls: WorldCalls) -> list[Served]:
+    """A world's search and visit: its replies whole for clients of ours, text for all others."""
 
-    definition: types.Tool
-
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult: ...
-
-
-class _Search:
-    def __init__(self, calls: WorldCalls) -> None:
-        self._calls, self.definition = calls, _world_tool(calls.world, "search", _SEARCH, _SEARCH_SCHEMA)
-
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
+    async def search(arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         body = parse(SearchBody, arguments)
         limit, words = _wanted(meta, "limit", body.limit), _wanted(meta, "words", body.snippet_words)
         asked = {"limit": limit, "snippet_words": words, "occasion": read_occasion(meta)}
-        replies = await self._calls.search(body.queries, **asked)
+        replies = await calls.search(body.queries, **asked)
         if WORLD in meta:
             return types.CallToolResult(content=[], _meta={WORLD: SEARCHED.dump_python(tuple(replies), mode="json")})
-        return _said("\n\n".join(_results(reply) for reply in replies))
+        return _said("\n\n".join(map(_results, replies)))
 
-
-class _Visit:
-    def __init__(self, calls: WorldCalls) -> None:
-        self._calls, self.definition = calls, _world_tool(calls.world, "visit", _VISIT, _VISIT_SCHEMA)
-
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
+    async def visit(arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         body = parse(VisitBody, arguments)
-        replies = await self._calls.visit(
-            body.urls, body.goal, max_words=_wanted(meta, "words", body.max_words), occasion=read_occasion(meta)
-        )
+        asked = {"max_words": _wanted(meta, "words", body.max_words), "occasion": read_occasion(meta)}
+        replies = await calls.visit(body.urls, body.goal, **asked)
         if WORLD in meta:
             return types.CallToolResult(content=[], _meta={WORLD: VISITED.dump_python(tuple(replies), mode="json")})
-        return _said("\n\n".join(_page(reply) for reply in replies))
+        return _said("\n\n".join(map(_page, replies)))
+
+    of_world = partial(_world_tool, calls.world)
+    return [(of_world("search", _SEARCH, _SEARCH_SCHEMA), search), (of_world("visit", _VISIT, _VISIT_SCHEMA), visit)]
 
 
-class _Own:
+def _of_agent(tool: Tool, sessions: "_Sessions") -> Served:
     """A tool of an agent's."""
+    spec, keeps = tool.spec, keeper_of(tool) is not None
 
-    def __init__(self, tool: Tool, sessions: "_Sessions") -> None:
-        self._tool, self._sessions, spec, self._keeps = tool, sessions, tool.spec, keeper_of(tool) is not None
-        meta = About(keeps=self._keeps).as_meta()
-        self.definition = types.Tool(name=spec.name, description=spec.description, input_schema=spec.parameters, _meta=meta)
-
-    async def call(self, arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
+    async def call(arguments: dict[str, Any], meta: Mapping[str, Any], tell: Tell) -> types.CallToolResult:
         if LEAVE in meta:
-            await self._sessions.leave(str(meta[LEAVE]))
+            await sessions.leave(str(meta[LEAVE]))
             return _said("")
         context = replace(read_context(meta), tell=tell)
-        with self._sessions.used(context.session) as since:
+        with sessions.used(context.session) as since:
             try:
-                return sent_result(await self._tool(arguments, context), **({KEPT: since} if self._keeps else {}))
+                return sent_result(await tool(arguments, context), **({KEPT: since} if keeps else {}))
             except ToolOutageError as error:
                 why = str(error)
             except Exception as error:
-                _log.exception("the tool %s failed", self._tool.spec.name)
-                why = f"{self._tool.spec.name} failed in its server ({type(error).__name__}: {error})."
+                _log.exception("the tool %s failed", spec.name)
+                why = f"{spec.name} failed in its server ({type(error).__name__}: {error})."
         return sent_result(ToolResult(why, ToolStatus.OUTAGE))
+
+    about = {"description": spec.description, "input_schema": spec.parameters, "_meta": About(keeps=keeps).as_meta()}
+    return types.Tool(name=spec.name, **about), call
 
 
 class _Sessions:
@@ -176,27 +166,25 @@ def mcp_server(calls: WorldCalls | None, tools: Sequence[Tool] = (), *, keep_s: 
     ``keep_s``: how long tools keep what a session needs after its last call, where no client says that it is over.
     """
     sessions = _Sessions(tools, keep_s)
-    served: list[Served] = [] if calls is None else [_Search(calls), _Visit(calls)]
-    served += [_Own(tool, sessions) for tool in tools]
-    by_name = {one.definition.name: one for one in served}
+    served = [*([] if calls is None else _of_world(calls)), *(_of_agent(tool, sessions) for tool in tools)]
+    by_name = {definition.name: (definition, call) for definition, call in served}
 
     async def listed(_: Any, __: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[one.definition for one in served])
+        return types.ListToolsResult(tools=[definition for definition, _ in served])
 
     async def called(context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> types.CallToolResult:
-        one = by_name.get(params.name)
-        if one is None:
+        if params.name not in by_name:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}: choose of {', '.join(by_name)}.")
         meta = params.meta or {}
         try:
             async with _heartbeat(context, wanted="progress_token" in meta) as tell:
-                return await one.call(dict(params.arguments or {}), meta, tell)
+                return await by_name[params.name][1](dict(params.arguments or {}), meta, tell)
         except RefusalError as error:
             error.log()  # what would be a 503 elsewhere
             return types.CallToolResult(content=[types.TextContent(text=error.sentence)], is_error=True)
 
     def schema(name: str) -> Mapping[str, Any] | None:
-        return by_name[name].definition.input_schema if name in by_name else None
+        return by_name[name][0].input_schema if name in by_name else None
 
     about = {"version": sanderling.__version__, "get_tool_input_schema": schema}
     return Server("sanderling", on_list_tools=listed, on_call_tool=called, **about)

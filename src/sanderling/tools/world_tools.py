@@ -44,6 +44,8 @@ from sanderling.world.cutting import Prices, pieces
 from sanderling.world.text import plain, sentences, word_count
 
 Reply = TypeVar("Reply", SearchReply, VisitReply)
+_LATE_LIST = partial(SearchReply, hits=(), status=ToolStatus.TIMEOUT)  # of a query that misses the deadline
+_LATE_PAGE = partial(VisitReply, title="", text="", status=ToolStatus.TIMEOUT)
 _EARLY = 0.02  # by what share of the deadline a call that used all of it returns early: its result is read, and is no time-out
 
 
@@ -71,9 +73,9 @@ class SearchTool:
         }
         with _broken_world_is_an_outage("search"):
             if not self._world.offline:
-                replies, latency = await _side_by_side(queries, partial(self._world.search, **asked), _late_list, deadline)
+                replies, latency = await _side_by_side(queries, partial(self._world.search, **asked), _LATE_LIST, deadline)
             else:
-                replies, latency = _in_turn(queries, await self._world.search_many(queries, **asked), _late_list, deadline)
+                replies, latency = _in_turn(queries, await self._world.search_many(queries, **asked), _LATE_LIST, deadline)
         parts = tuple(reply.status for reply in replies)
         return ToolResult(
             text=search_text(replies, self._profile.results),
@@ -107,10 +109,10 @@ class VisitTool:
         with _broken_world_is_an_outage("visit"):
             left = deadline
             if not self._world.offline:
-                replies, latency = await _side_by_side(urls, visit, _late_page, deadline)
+                replies, latency = await _side_by_side(urls, visit, _LATE_PAGE, deadline)
                 left = None if deadline is None else max(deadline - latency, 0.0)
             else:
-                replies, latency = _in_turn(urls, [await visit(url) for url in urls], _late_page, deadline)
+                replies, latency = _in_turn(urls, [await visit(url) for url in urls], _LATE_PAGE, deadline)
             if self._reader is not None:
                 asked = list(zip(urls, replies, strict=True))
                 replies = await self._reader.read_visits(visit, asked, goal, words, left)
@@ -129,23 +131,15 @@ class VisitTool:
         )
 
 
-def _late_list(query: str, waited_s: float = 0.0) -> SearchReply:
-    return SearchReply(query=query, hits=(), status=ToolStatus.TIMEOUT, latency_s=waited_s)
-
-
-def _late_page(url: str, waited_s: float = 0.0) -> VisitReply:
-    return VisitReply(url=url, title="", text="", status=ToolStatus.TIMEOUT, latency_s=waited_s)
-
-
 def _in_turn(
-    parts: Sequence[str], replies: Iterable[Reply], late: Callable[[str, float], Reply], deadline_s: float | None
+    parts: Sequence[str], replies: Iterable[Reply], late: Callable[..., Reply], deadline_s: float | None
 ) -> tuple[list[Reply], float]:
     """An offline world's replies, as if each part were asked when the one before has answered; and the virtual seconds."""
     kept: list[Reply] = []
     latency = 0.0
     for part, reply in zip(parts, replies, strict=True):
         if deadline_s is not None and (latency >= deadline_s or latency + reply.latency_s > deadline_s):
-            reply = late(part, max(deadline_s - latency, 0.0))
+            reply = late(part, latency_s=max(deadline_s - latency, 0.0))
         latency += reply.latency_s
         kept.append(reply)
     return kept, latency

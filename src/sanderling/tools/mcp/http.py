@@ -9,15 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import mcp_types as types
-from httpx2 import (
-    AsyncBaseTransport,
-    AsyncClient,
-    HTTPError,
-    Limits,
-    Request,
-    Response,
-    Timeout,
-)
+from httpx2 import AsyncBaseTransport, AsyncClient, HTTPError, Limits, Request, Response, Timeout
 from pydantic_core import from_json
 
 from sanderling.tools.mcp.wire import mended
@@ -57,13 +49,10 @@ class _Told(AsyncBaseTransport):
         if request.method != "POST":
             return await self._inner.handle_async_request(request)
         try:
-            response = await self._inner.handle_async_request(request)
-            return await self._read(request, response)
+            return await self._read(request, await self._inner.handle_async_request(request))
         except HTTPError as error:
             words = " ".join(str(error).split())[:300] or type(error).__name__
             return _error(NO_REPLY, f"it cannot be reached ({words})")
-        except _TooLongError:
-            return _error(NO_REPLY, f"it sent more than {self._most:,} bytes")
 
     async def _read(self, request: Request, response: Response) -> Response:
         """The response with its body, or an error that says what is wrong with it; a stream stays one."""
@@ -75,6 +64,8 @@ class _Told(AsyncBaseTransport):
         if status < 300 and kind == "text/event-stream":
             return response  # whose events are bounded by whoever reads them
         body = await self._body(response)
+        if body is None:
+            return _error(NO_REPLY, f"it sent more than {self._most:,} bytes")
         if status >= 400:
             error, said = _said_of(body)
             if _SESSION in request.headers and (status == 404 or (status == 400 and "session" in said.lower())):
@@ -94,23 +85,19 @@ class _Told(AsyncBaseTransport):
             return _error(NO_REPLY, "it answers another request than the one it was sent")
         return Response(status, headers=response.headers, content=mended(body))
 
-    async def _body(self, response: Response) -> bytes:
+    async def _body(self, response: Response) -> bytes | None:
         body = bytearray()
         try:
             async for chunk in response.stream:  # pyright: ignore[reportGeneralTypeIssues]
                 body += chunk
                 if len(body) > self._most:
-                    raise _TooLongError
+                    return None
         finally:
             await response.aclose()
         return bytes(body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-class _TooLongError(Exception):
-    pass
 
 
 def _is_for_another(request: bytes, reply: bytes) -> bool:

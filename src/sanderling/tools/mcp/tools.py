@@ -137,13 +137,8 @@ class RemoteWorld(World):
     def __init__(self, server: ToolServer, tools: Mapping[str, types.Tool]) -> None:
         """``tools``: the server's two for this world, by ``search`` and ``visit``."""
         about = About.of(tools["search"])
-        self.name, self.fingerprint, self.page_count, self.offline = (
-            about.world,
-            about.fingerprint,
-            about.page_count,
-            about.offline,
-        )
-        self.away = server.is_away
+        self.name, self.fingerprint, self.page_count = about.world, about.fingerprint, about.page_count
+        self.offline, self.away = about.offline, server.is_away
         self._server, self._tools = server, {part: tool.name for part, tool in tools.items()}
 
     async def search_many(

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -31,12 +31,11 @@ from sanderling.world.web import public
 from sanderling.world.web.cache import WebCache
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.engines import ENGINES, Asking, Engine, Request, text_of
+from sanderling.world.web.fetch import Direct
 from sanderling.world.web.reading import Workers
+from sanderling.world.web.rendered import Rendered
 from sanderling.world.web.service import STATUS, Service, status_of
 from sanderling.world.web.walls import LONGEST_PAGE, clipped, wall
-
-if TYPE_CHECKING:
-    from sanderling.world.web.fetch import Direct
 
 LIVE_WEB = "live web"  # what a record says instead of a world's name
 READERS = ("direct", "rendered", "jina")
@@ -285,15 +284,11 @@ class LiveWeb(World):
             return _Asked(name, name, page_of)
         if name not in READERS:
             raise UserError(f"{name} is no page reader: give an async function of an address, after world/web/live.py.")
-        from sanderling.world.web.fetch import Direct
-
         if self._direct is None:
             self._direct = Direct(self._config, self._allowed, self._look_up, self._workers)
             self._closing.append(self._direct.aclose)
         if name == "direct":
             return _Asked(name, name, self._direct)
-        from sanderling.world.web.rendered import Rendered
-
         rendered = Rendered(self._config, self._allowed, self._look_up, self._direct)
         self._closing.append(rendered.aclose)
         return _Asked(name, name, rendered)

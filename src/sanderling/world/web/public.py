@@ -136,7 +136,8 @@ class Checked(httpcore.AsyncNetworkBackend):
         if port > _LAST_PORT:
             raise NotAllowedError(f"{host}:{port}")
         failed: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in (await looked_up(host_of(f"//{_bracketed(host)}"), self._allowed, self._resolve))[:_MOST_TRIED]:
+        name = host_of(f"//[{host}]" if ":" in host else f"//{host}")
+        for address in (await looked_up(name, self._allowed, self._resolve))[:_MOST_TRIED]:
             try:
                 return _LittleByLittle(await self._inner.connect_tcp(address, port, *how, **more))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -154,10 +155,6 @@ class _LittleByLittle(httpcore.AsyncNetworkStream):
 
     async def start_tls(self, *how: Any, **more: Any) -> httpcore.AsyncNetworkStream:
         return _LittleByLittle(await self._inner.start_tls(*how, **more))
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def checked_transport(allowed: Collection[str], resolve: Resolve = resolve) -> httpx.AsyncHTTPTransport:
