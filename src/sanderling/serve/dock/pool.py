@@ -11,7 +11,6 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -48,14 +47,6 @@ class DockError(Exception):
         self.trouble = trouble
 
 
-@dataclass(frozen=True)
-class _Waiting:
-    """Somebody who waits for a replica: any, or the one of a session."""
-
-    found: asyncio.Future[Replica]
-    session: str
-
-
 class Pool:
     """The replicas of one tool server."""
 
@@ -66,7 +57,7 @@ class Pool:
         self.outcomes, self.seconds = Counter[str](), deque[float](maxlen=_TIMES)  # of those with a result
         self.retried = 0
         self.last_call = time.monotonic()
-        self.waiting: deque[_Waiting] = deque()
+        self.waiting: dict[asyncio.Future[Replica], str] = {}  # who waits, in order, for any replica or that of a session
         self._sessions: OrderedDict[str, tuple[Replica, int]] = OrderedDict()  # with the start of it that they belong to
         self._turn = 0
         self.is_open = False  # whether calls are taken
@@ -85,9 +76,9 @@ class Pool:
     async def stop(self, grace_s: float) -> None:
         """Take no further calls, and end the replicas when theirs are done or the grace is over."""
         self.is_open = False
-        for one in self.waiting:
-            if not one.found.done():
-                one.found.set_exception(self._stopped())
+        for found in self.waiting:
+            if not found.done():
+                found.set_exception(self._stopped())
         self.waiting.clear()
         await asyncio.gather(*(replica.stop(grace_s) for replica in self.replicas))
 
@@ -169,20 +160,19 @@ class Pool:
 
     async def _acquire(self, session: str) -> Replica:
         """A replica with room for one more call, in the order of asking. Raises DockError."""
-        one = _Waiting(asyncio.get_running_loop().create_future(), session)
-        self.waiting.append(one)
+        found: asyncio.Future[Replica] = asyncio.get_running_loop().create_future()
+        self.waiting[found] = session
         self._hand_out()
-        if not one.found.done() and len(self.waiting) > self.config.waiting:
-            self.waiting.remove(one)
+        if not found.done() and len(self.waiting) > self.config.waiting:
+            del self.waiting[found]
             raise DockError(Trouble.BUSY, f"{len(self.waiting)} calls wait for the pool {self.name} already: try again later.")
         try:
             async with asyncio.timeout(self.config.wait_s):
-                return await one.found
+                return await found
         except BaseException as error:
-            if one in self.waiting:
-                self.waiting.remove(one)
-            elif one.found.done() and not one.found.cancelled() and one.found.exception() is None:
-                one.found.result().end()  # it was found in the moment in which nobody waited any more
+            self.waiting.pop(found, None)
+            if found.done() and not found.cancelled() and found.exception() is None:
+                found.result().end()  # it was found in the moment in which nobody waited any more
                 self._changed()
             if not isinstance(error, TimeoutError):
                 raise
@@ -193,20 +183,20 @@ class Pool:
     def _hand_out(self) -> None:
         """Give replicas that are free to those who wait: first come, first served, but nobody waits for another's replica."""
         lost = dict[str, DockError]()
-        for one in [one for one in self.waiting if not one.found.done()]:  # others were given up
+        for found, session in [one for one in self.waiting.items() if not one[0].done()]:  # others were given up
             try:
-                only = self._of_session(one.session)
+                only = self._of_session(session)
             except DockError as error:
-                only, lost[one.session] = None, error  # which all that wait for it are told
+                only, lost[session] = None, error  # which all that wait for it are told
             free = [replica for replica in (self.replicas if only is None else [only]) if replica.free]
-            if one.session in lost:
-                self.waiting.remove(one)
-                one.found.set_exception(lost[one.session])
+            if session in lost:
+                del self.waiting[found]
+                found.set_exception(lost[session])
             elif free:
-                self.waiting.remove(one)
+                del self.waiting[found]
                 replica = min(free, key=lambda replica: (replica.calls, replica.last_used))
-                self._take(replica, one.session)
-                one.found.set_result(replica)
+                self._take(replica, session)
+                found.set_result(replica)
 
     def _of_session(self, session: str) -> Replica | None:
         """The replica that has what a session kept; None: it has kept nothing yet. Raises DockError where that was lost."""

@@ -76,8 +76,6 @@ class ToolServer:
 
     async def _connected(self) -> Connection:
         """The connection, or the next one where it has ended."""
-        if self.is_up and not self._lock.locked() and not self._given_up:
-            return self._connection
         async with self._lock:
             if self._given_up and self.is_up and self.process:
                 await self._look(self._connection)

@@ -9,11 +9,10 @@ import contextlib
 import datetime
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 from sanderling.core.errors import UserError
-from sanderling.tools.python.sandbox import Box, Ran, SandboxError, SandboxLimits, Still, Text
+from sanderling.tools.python.sandbox import Box, Ran, SandboxError, SandboxLimits, Still
 
 ABOUT = (
     "It is a small part of Python: numbers, strings, collections, functions, dataclasses, and math, re, json, datetime, "
@@ -57,10 +56,8 @@ class Monty:
             await asyncio.to_thread(pool.__exit__, None, None, None)
 
 
-class MontyBox:
-    """A session of variables."""
-
-    is_there = True  # its process is begun anew where it has ended
+class MontyBox(Box):
+    """A session of variables, whose process is begun anew where it has ended."""
 
     def __init__(self, pool: Any, how: Any, most: int, package: Any) -> None:
         self._pool, self._how, self._most, self._package = pool, how, most, package
@@ -107,15 +104,6 @@ class MontyBox:
     def _cut(self, text: str) -> str:
         half = self._most // 2
         return text if len(text) <= self._most else f"{text[:half]}\n[...]\n{text[-half:]}"
-
-    async def put(self, name: str, file: Path) -> None:
-        raise SandboxError("there are no files.")
-
-    async def get(self, name: str, most: int) -> bytes | None:
-        return None
-
-    async def read(self, name: str, seconds: float) -> Text:
-        return Text(problem="not-found")
 
     async def close(self) -> None:
         session, self._session = self._session, None

@@ -95,7 +95,7 @@ class Runners:
                 await (await self._pool.popleft()).close()
 
 
-class RunnerBox:
+class RunnerBox(Box):
     """One runner, and the session that it serves."""
 
     def __init__(

@@ -77,12 +77,12 @@ class SandboxError(Exception):
 
 
 class Box(Protocol):
-    """A session's sandbox. Calls come one after another."""
+    """A session's sandbox, as it is without files. Calls come one after another."""
 
     @property
     def is_there(self) -> bool:
         """Whether nothing has ended it since the last call."""
-        ...
+        return True
 
     async def run(self, code: str, seconds: float) -> Ran:
         """Run a program. Raises SandboxError when the sandbox has gone."""
@@ -90,15 +90,15 @@ class Box(Protocol):
 
     async def put(self, name: str, file: Path) -> None:
         """Copy a file into the scratch directory. Raises SandboxError when it cannot."""
-        ...
+        raise SandboxError("there are no files.")
 
     async def get(self, name: str, most: int) -> bytes | None:
         """A file's bytes; None: there is no such file, or it is larger."""
-        ...
+        return None
 
     async def read(self, name: str, seconds: float) -> Text:
         """A file's text, read by a process of its own."""
-        ...
+        return Text(problem="not-found")
 
     async def close(self) -> None:
         """Kill all of it and drop its files. Never raises."""

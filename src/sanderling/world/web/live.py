@@ -28,7 +28,7 @@ from sanderling.world.addresses import asked_part, canonical_url, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, OutageError, SearchReply, VisitReply, World, missing
 from sanderling.world.passages import Extract, read_page
 from sanderling.world.web import public
-from sanderling.world.web.cache import WebCache
+from sanderling.world.web.cache import Reply, WebCache
 from sanderling.world.web.config import LiveConfig
 from sanderling.world.web.engines import ENGINES, Asking, Engine, Request, text_of
 from sanderling.world.web.fetch import Direct
@@ -114,12 +114,10 @@ class LiveWeb(World):
 
         async def ask(engine: _Asked) -> SearchReply:
             asked = json.dumps([engine.place, words, limit, str(self._as_of or "")])
-            kept = await self._kept(SearchReply, asked, self._config.age_h)
-            if kept is not None:
+            if (kept := await self._kept(SearchReply, asked)) is not None:
                 return kept
-            reply: SearchReply | None = await self._paid(engine, Asking(words, limit, self._as_of))
-            if reply is None:
-                return SearchReply(query, (), ToolStatus.SPENT)
+            spent = SearchReply(query, (), ToolStatus.SPENT)
+            reply = await self._paid(engine, Asking(words, limit, self._as_of), spent)
             if reply.status in (ToolStatus.OK, ToolStatus.EMPTY):
                 await asyncio.to_thread(self._cache.put, asked, reply)
             return reply
@@ -156,11 +154,8 @@ class LiveWeb(World):
 
         async def ask(reader: _Asked) -> VisitReply:
             asked = f"{reader.place} {canonical_url(url)}"
-            kept = await self._kept(VisitReply, asked, self._config.age_h)
-            if kept is None:
-                reply: VisitReply | None = await self._paid(reader, url)
-                if reply is None:
-                    return VisitReply(url, "", "", ToolStatus.SPENT)
+            if (kept := await self._kept(VisitReply, asked)) is None:
+                reply = await self._paid(reader, url, VisitReply(url, "", "", ToolStatus.SPENT))
                 if reply.status is not ToolStatus.OK:
                     return reply
                 if found := wall(reply.title, reply.text):
@@ -199,11 +194,11 @@ class LiveWeb(World):
         asked = asked or found  # who has no money was not asked
         return asked[0] if asked[-1].status in _ANOTHER else asked[-1]
 
-    async def _paid(self, service: _Asked, asked: Any) -> Any:
-        """A service's reply; None: there is no money for it. An outage costs nothing. Raises OutageError."""
+    async def _paid(self, service: _Asked, asked: Any, spent: Reply) -> Reply:
+        """A service's reply, or that there is no money for it. An outage costs nothing. Raises OutageError."""
         cost = self._config.prices.get(service.name, 0.0)
         if cost and not self._charge(cost, self._config.max_cost):
-            return None
+            return spent
         try:
             return await service.ask(asked)
         except OutageError:
@@ -217,8 +212,8 @@ class LiveWeb(World):
         self._cost += cost
         return True
 
-    async def _kept(self, kind: type[Any], asked: str, age_h: float) -> Any:
-        return await asyncio.to_thread(self._cache.get, kind, asked, age_h, self._as_of)
+    async def _kept(self, kind: type[Reply], asked: str) -> Reply | None:
+        return await asyncio.to_thread(self._cache.get, kind, asked, self._config.age_h, self._as_of)
 
     async def _refusal(self, url: str) -> ToolStatus | None:
         """Why an address is not read: it is not public, or nobody says in time whether it is."""

@@ -72,12 +72,8 @@ class Manners:
 
     async def check(self, url: str) -> None:
         """Raises RobotsError for an address that robots.txt does not let us read."""
-        if not await self._allows(url):
-            raise RobotsError(url)
-
-    async def _allows(self, url: str) -> bool:
         if not self._config.robots:
-            return True
+            return
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         read_at, rules = self._rules.get(origin, (-_ANEW_S, True))
@@ -85,20 +81,18 @@ class Manners:
             try:
                 status, text = await self._get(f"{origin}/robots.txt")
             except (httpx.HTTPError, UnknownHostError):  # a host that cannot be reached gives no page either
-                return True
+                return
             rules = text if status == 200 else status < 500
             self._rules[origin] = time.monotonic(), rules
             if len(self._rules) > _MOST_KEPT:
                 del self._rules[next(iter(self._rules))]
-        if isinstance(rules, bool):
-            return rules
-        found = await self._workers.ask("rules", url, AGENT, raw=rules)
-        if found is None:  # rules that cannot be worked out
-            return False
-        if found["delay_s"] > 0:
-            host = self._host(url)
-            host.delay_s = max(host.delay_s, min(found["delay_s"], LONGEST_PAUSE_S))
-        return found["allowed"]
+        found = {"allowed": rules, "delay_s": 0.0}
+        if isinstance(rules, bytes):
+            found = await self._workers.ask("rules", url, AGENT, raw=rules)
+        if found is None or not found["allowed"]:  # or rules that cannot be worked out
+            raise RobotsError(url)
+        host = self._host(url)
+        host.delay_s = max(host.delay_s, min(found["delay_s"], LONGEST_PAUSE_S))
 
     def _host(self, url: str) -> _Host:
         name = host_of(url)

@@ -76,14 +76,13 @@ class Service:
             words = next((found[key] for key in _WHY if found.get(key)), "")
         words = " ".join(str(words or "no reason given").split())[:200]
         odd = status == 200 and not isinstance(found, dict)
+        what = "something else than JSON" if odd else f"status {status}: {words}"
         if status in self._refused and (odd or status != 200):
-            what = "something else than JSON" if odd else f"status {status}: {words}"
             raise OutageError(f"{self.url} refused the request ({what}): {self._advice or 'look at its key'}.")
         if status in (400, 402) and _NO_CREDIT.search(words):
             raise OutageError(f"{self.url} has no credit left for this key ({words}).")
         self._broken = self._broken + 1 if odd or (status >= 500 and status not in STATUS) else 0
         if self._broken >= BROKEN_IN_A_ROW:
-            what = "something else than JSON" if odd else f"status {status}: {words}"
             raise OutageError(f"{self.url} is broken ({what}, {BROKEN_IN_A_ROW} times in a row).")
         return status, found
 
