@@ -14,11 +14,10 @@ from pathlib import Path
 import sanderling
 from sanderling.core.errors import UserError
 from sanderling.serve.dock.config import PoolConfig
-from sanderling.tools.python.rungs import bwrap
+from sanderling.tools.python.rungs import BESIDE, bwrap
 
 _RUNNERS = ("docker", "podman")
 _ANSWERS_S = 10.0
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = (
     "alternatives", "ca-certificates", "fonts", "group", "hosts", "ld.so.cache", "localtime", "mime.types", "nsswitch.conf",
     "passwd", "pki", "resolv.conf", "ssl",
@@ -48,7 +47,7 @@ def _sandbox(config: PoolConfig) -> tuple[str, ...]:
 
 def _read(config: PoolConfig) -> Iterator[Path]:
     """What a sandbox reads of this machine; what is not there is left out."""
-    yield from map(Path, _SYSTEM)
+    yield from (Path("/") / name for name in ("usr", *BESIDE))
     yield from (Path("/etc") / name for name in _ETC)
     for python in dict.fromkeys((Path(sys.base_prefix), Path(sys.base_prefix).resolve())):
         yield from (python / name for name in ("bin", "lib", "lib64"))  # alone: it may be a home

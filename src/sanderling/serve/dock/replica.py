@@ -20,7 +20,6 @@ from sanderling.serve.dock.config import PoolConfig
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.client import CallRefusedError, Connection, any_set
 from sanderling.tools.mcp.config import connection_to
-from sanderling.tools.mcp.process import Child
 from sanderling.tools.mcp.tools import allowed
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
@@ -60,8 +59,9 @@ class Replica:
 
     @property
     def pid(self) -> int:
-        server = self.connection.server if self.connection is not None else None
-        return server.pid if isinstance(server, Child) and self.state not in (State.STOPPED, State.WAITING) else 0
+        """Of its process; 0: there is none."""
+        child = self.connection.child if self.connection is not None else None
+        return child.pid if child is not None and not child.over.is_set() else 0
 
     @property
     def memory_mb(self) -> int | None:
@@ -122,15 +122,12 @@ class Replica:
 
     async def kill(self) -> None:
         """End what runs at once, whatever it does; it is started anew."""
-        connection = self.connection
-        if connection is None or self.state not in (State.READY, State.STARTING, State.DRAINING):
-            return
-        connection.why = connection.why or "it was killed on request"
-        server = connection.server
-        if isinstance(server, Child) and server.pid and not server.over.is_set():
-            with suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-        await connection.close()
+        if self.connection is not None and self.state not in (State.STOPPED, State.WAITING):
+            self.connection.why = self.connection.why or "it was killed on request"
+            if self.pid:
+                with suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
+            await self.connection.close()
 
     def _become(self, state: State) -> None:
         self.state, self._since = state, time.monotonic()
@@ -162,8 +159,8 @@ class Replica:
         except UserError as error:
             return str(error)
         try:
-            if isinstance(connection.server, Child):
-                connection.server.log = self.log  # it outlives the process
+            if connection.child is not None:
+                connection.child.log = self.log  # it outlives the process
             await connection.open()
             self._let_through(connection)
             await self._check(connection)

@@ -61,6 +61,7 @@ class Connection:
 
     def __init__(self, name: str, server: Child | Address, *, start_s: float = 30.0) -> None:
         self.name, self.server, self.closed, self.why = name, server, asyncio.Event(), ""
+        self.child = server if isinstance(server, Child) else None
         self.legacy = False  # whether it speaks no protocol after 2025, and is not asked again whether it does
         self.tools: tuple[types.Tool, ...] = ()
         self._start_s = start_s
@@ -97,7 +98,7 @@ class Connection:
             try:
                 await self._serve(ready)
             except Exception:
-                if ready.done() or self.legacy or self.why or not isinstance(self.server, Child):
+                if ready.done() or self.legacy or self.why or self.child is None:
                     raise
                 self.legacy = True  # some end at a first message that they do not know
                 await self._serve(ready)
@@ -106,7 +107,7 @@ class Connection:
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            ending = self.server.ending if isinstance(self.server, Child) and not self._leave.is_set() else ""
+            ending = self.child.ending if self.child is not None and not self._leave.is_set() else ""
             self.why = self.why or ending or reason or "it was closed"
             self.closed.set()
             if not ready.done():
@@ -127,14 +128,14 @@ class Connection:
                 self._client = await stack.enter_async_context(Client(transport, **about))
                 self.tools = await self._listed(self._client)
             except Exception as error:
-                if not (isinstance(self.server, Child) and self.server.over.is_set()):
+                if self.child is None or not self.child.over.is_set():
                     self.why = self.why or _reason(error)  # which is why we end it
                 raise
             self.legacy = self._client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
             if not ready.done():
                 ready.set_result(None)
             try:
-                await any_set(self._leave, self.server.over if isinstance(self.server, Child) else self._leave)
+                await any_set(self._leave, self._leave if self.child is None else self.child.over)
             finally:
                 self._client = None  # calls that come while it ends find none
 
@@ -186,7 +187,7 @@ class Connection:
         if error.code == SESSION_OVER:
             self.why = words
             await self._never_began()
-        if error.code == types.CONNECTION_CLOSED and isinstance(self.server, Child):
+        if error.code == types.CONNECTION_CLOSED and self.child is not None:
             await self.closed.wait()  # its ending says more
             raise self._outage() from error
         if error.code == types.PARSE_ERROR:
@@ -211,7 +212,7 @@ class Connection:
         raise NeverBeganError(str(self._outage()))
 
     def _outage(self, why: str = "") -> ToolOutageError:
-        last = self.server.last_line if isinstance(self.server, Child) else ""
+        last = "" if self.child is None else self.child.last_line
         return ToolOutageError(f"{self.name}: {why or self.why}" + (f" ({last[:300]})" if last else "") + ".")
 
 

@@ -82,6 +82,7 @@ class Child:
             finally:
                 with anyio.CancelScope(shield=True):
                     await _ended(process)
+                self.over.set()
                 group.cancel_scope.cancel()
                 for stream in (read, write, received, to_send):
                     stream.close()

@@ -40,8 +40,7 @@ class ToolServer:
     @property
     def process(self) -> Child | None:
         """The child that serves now; None: it runs elsewhere."""
-        server = self._connection.server
-        return server if isinstance(server, Child) else None
+        return self._connection.child
 
     @property
     def is_up(self) -> bool:

@@ -42,7 +42,7 @@ _OWN = Path(sanderling.__file__).parent
 _INSIDE = Path("/opt/sanderling")  # where folders of a person's are seen, whose names are nobody's business
 _RUNNER = Path(runner.__file__).relative_to(_OWN.parent)
 _OPTIONS = ("-P", "-s", "-S", "-B")  # nothing of a person's, nothing that packages put into the start
-_BESIDE = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+BESIDE = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "ssl", "ca-certificates")
 
 
@@ -64,7 +64,7 @@ def _places(network: bool) -> dict[Path, Path]:
     """What programs see of this machine, and cannot write: where it lies, and where they see it."""
     python = _interpreter().parent.parent
     own = () if python.is_relative_to("/usr") else (python / name for name in ("bin", "lib", "lib64"))  # it may be a home
-    beside = (Path("/") / name for name in _BESIDE)
+    beside = (Path("/") / name for name in BESIDE)
     etc = (Path("/etc") / name for name in ("ld.so.cache", "fonts", *(_NETWORK if network else ())))
     seen = [Path("/usr"), *own, *(one for one in beside if not one.is_symlink()), *etc]
     return {place: place for place in seen if place.exists()} | _packages() | {_OWN: _INSIDE / _OWN.name}
@@ -73,7 +73,7 @@ def _places(network: bool) -> dict[Path, Path]:
 @cache
 def _links() -> dict[str, str]:
     """Symbolic links that programs see: name, and where it leads. Whatever is temporary, or shared memory, is scratch."""
-    beside = (Path("/") / name for name in _BESIDE)
+    beside = (Path("/") / name for name in BESIDE)
     found = {str(one): str(one.readlink()) for one in beside if one.is_symlink()} | {"/dev/shm": SCRATCH}
     taken = any(seen.is_relative_to("/tmp") for seen in _places(network=False).values())
     return found if taken else found | {"/tmp": SCRATCH}

@@ -133,8 +133,8 @@ TASKS = {"reply": read_reply, "shown": shown, "rules": ruled}
 class Workers:
     """A few processes: ``await workers.ask("shown", goal, part, max_words, raw=text.encode())``."""
 
-    def __init__(self, most: int = 2) -> None:
-        self._free = asyncio.Semaphore(most)
+    def __init__(self) -> None:
+        self._free = asyncio.Semaphore(2)
         self._idle: list[asyncio.subprocess.Process] = []
 
     async def ask(self, task: str, *told: Any, raw: bytes | bytearray) -> dict[str, Any] | None:
