@@ -1,6 +1,5 @@
 """``sanderling tools``: an agent's places and tools, for other programs."""
 
-import os
 from functools import partial
 from typing import Annotated
 
@@ -32,10 +31,9 @@ def serve(
     """
     from sanderling.serve.calls import log_lines
     from sanderling.serve.tools import ToolServerConfig, serve_tools
+    from sanderling.tools.mcp.config import secret
 
-    token = os.environ.get(token_env or "") or None  # on a command line everybody on the machine could read it
-    if token_env and token is None:
-        raise UserError(f"The environment variable {token_env} is not set: put the token there.")
+    token = secret(f"env:{token_env}") if token_env else None  # on a command line everybody on the machine could read it
     given = {"worlds": world, "docs": docs, "web": web, "tools": tool}
     given |= {"server.port": port, "server.host": host, "server.token": token}
     config = settings(ToolServerConfig, file, sets, given)

@@ -1,7 +1,6 @@
 """``sanderling world``: build a world, look at it, search it, visit its pages, serve it. Thin: `world` does the work."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -324,10 +323,9 @@ def serve(
     from sanderling.serve.app import serve as run
     from sanderling.serve.calls import log_lines
     from sanderling.serve.limits import ServerSettings, check_binding
+    from sanderling.tools.mcp.config import secret
 
-    token = os.environ.get(token_env or "") or None  # on a command line everybody on the machine could read it
-    if token_env and token is None:
-        raise UserError(f"The environment variable {token_env} is not set: put the token there.")
+    token = secret(f"env:{token_env}") if token_env else None  # on a command line everybody on the machine could read it
     chosen = settings(ServerSettings, None, sets, {"host": host, "port": port, "dialects": dialect, "token": token})
     check_binding(chosen)
     world = open_as_met(directory, faults, world_seed, mode)

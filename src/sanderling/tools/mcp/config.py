@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, need
+from sanderling.runs.files import or_cannot
 from sanderling.runs.work import all_of
 from sanderling.tools.contract import ToolOutageError
 
@@ -64,20 +65,16 @@ class ServerConfig(Frozen):
 def secret(place: str) -> str:
     """What stands at ``env:NAME`` or ``file:PATH``, stripped. Raises UserError."""
     kind, _, where = place.partition(":")
-    if kind == "env" and where:
-        if not (found := os.environ.get(where, "").strip()):
-            raise UserError(f"The environment variable {where} is not set: put the secret there.")
-        return found
-    if kind == "file" and where:
-        try:
-            found = Path(where).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", "") or error
-            raise UserError(f"The secret in {where} cannot be read ({why}): check the file.") from error
-        if not found:
-            raise UserError(f"The file {where} is empty: put the secret there.")
-        return found
-    raise UserError("A secret is written env:NAME or file:PATH, never as it is.")
+    if kind not in ("env", "file") or not where:
+        raise UserError("A secret is written env:NAME or file:PATH, never as it is.")
+    if kind == "env":
+        found, without = os.environ.get(where, ""), f"The environment variable {where} is not set"
+    else:
+        with or_cannot(f"read the secret in {where}", "check the file"):
+            found, without = Path(where).read_text(encoding="utf-8", errors="replace"), f"The file {where} is empty"
+    if not found.strip():
+        raise UserError(f"{without}: put the secret there.")
+    return found.strip()
 
 
 def connection_to(name: str, config: ServerConfig) -> "Connection":
