@@ -23,6 +23,7 @@ from sanderling.serve.calls import FAILURE, RefusalError
 from sanderling.world.addresses import is_here, is_loopback
 
 HEALTH = "/health"
+BODY = "sanderling.body"  # where the scope of a request that was let in has its whole body
 WRONG_TOKEN = RefusalError(401, "The token is missing or wrong: send it as Authorization: Bearer TOKEN.")
 _STOPPED = RefusalError(503, "The server is being stopped: try again later.")
 _log = logging.getLogger(__name__)
@@ -92,7 +93,8 @@ class Limits:
         self._running += 1
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                await self._unless_left(scope, await self._body(receive), receive, reply)
+                scope[BODY] = await self._body(receive)
+                await self._unless_left(scope, receive, reply)
         except TimeoutError:
             raise RefusalError(503, "The request took too long: ask for less at a time, or try again later.") from None
         except RefusalError:
@@ -103,9 +105,9 @@ class Limits:
         finally:
             self._running -= 1
 
-    async def _unless_left(self, scope: Scope, body: bytes, receive: Receive, reply: Send) -> None:
+    async def _unless_left(self, scope: Scope, receive: Receive, reply: Send) -> None:
         """Serve a request whose body was read; one that its client has left is not worked on any more."""
-        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        unread: list[Message] = [{"type": "http.request", "body": scope[BODY], "more_body": False}]
         left: asyncio.Future[Message] = asyncio.ensure_future(_left(receive))
 
         async def again() -> Message:

@@ -23,14 +23,14 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 import sanderling
 from sanderling.core.profiles import ResultLayout
 from sanderling.core.types import ToolStatus
 from sanderling.serve.calls import RefusalError, WorldCalls, failure, parse
 from sanderling.serve.dialects import SearchBody, VisitBody
-from sanderling.serve.limits import ServerSettings
+from sanderling.serve.limits import BODY, ServerSettings
 from sanderling.tools.contract import Tool, ToolOutageError, ToolResult, keeper_of
 from sanderling.tools.mcp.wire import (
     KEPT,
@@ -199,25 +199,20 @@ async def _heartbeat(context: ServerRequestContext[Any, Any], *, wanted: bool) -
     if not wanted:
         yield lambda text: None
         return
-    began, words, said = time.monotonic(), list[str](), asyncio.Event()
+    began, said = time.monotonic(), asyncio.Queue[str]()
 
     async def beat() -> None:
         while True:
+            text = ""
             with suppress(TimeoutError):
                 async with asyncio.timeout(_HEARTBEAT_S):
-                    await said.wait()
-            said.clear()
-            seconds, told, words[:] = round(time.monotonic() - began, 1), [*words], []
-            for text in told or [f"running for {seconds:.0f} seconds"]:
-                await context.session.report_progress(seconds, message=text)
-
-    def tell(text: str) -> None:
-        words.append(text[:_LONGEST_WORDS])
-        said.set()
+                    text = await said.get()
+            seconds = round(time.monotonic() - began, 1)
+            await context.session.report_progress(seconds, message=text or f"running for {seconds:.0f} seconds")
 
     beating = asyncio.create_task(beat())
     try:
-        yield tell
+        yield lambda text: said.put_nowait(text[:_LONGEST_WORDS])
     finally:
         beating.cancel()
         await asyncio.gather(beating, return_exceptions=True)  # a client that hears nothing any more is no matter of the call's
@@ -242,14 +237,8 @@ class McpApp:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        message = await receive()  # the whole body: `limits` has read it
-        left = [message]
-
-        async def again() -> Message:
-            return left.pop() if left else await receive()
-
-        manager = self._streams if b'"progressToken"' in message.get("body", b"") else self._json
-        await manager.handle_request(scope, again, send)
+        manager = self._streams if b'"progressToken"' in scope[BODY] else self._json
+        await manager.handle_request(scope, receive, send)
 
 
 async def serve_stdio(world: World | None, tools: Sequence[Tool], settings: ServerSettings) -> None:
