@@ -32,7 +32,7 @@ from sanderling.recipes.tiny_stages import measure, supervised_stages
 from sanderling.rl.check_gains import GainCheck
 from sanderling.rl.config import RlConfig, RlRecipe, RolloutConfig
 from sanderling.rl.credit import Components, IgpoConfig, igpo
-from sanderling.rl.gain import GainConfig
+from sanderling.rl.gain import GainConfig, GainForm
 from sanderling.rl.gain_report import CheckConfig, run_check
 from sanderling.rl.launch import Order, run_rl_command
 from sanderling.rl.table import TurnTable
@@ -82,6 +82,7 @@ class Task(Frozen):
     recipe: Path  # a TOML file of the tiny recipe's settings, beside this one
     after: str = ""  # a task before this one, whose supervised model this one's SFT begins with; by default the shipped base
     without: tuple[str, ...] = ()  # arms that make no sense here
+    model: Path | None = None  # a supervised model that is there; by default one is trained
 
 
 class Arm(Frozen):
@@ -226,9 +227,13 @@ class Comparison:
         """A task as a run of the tiny recipe: its worlds, questions and supervised models."""
         recipe, after = self.recipe(name), self.config.tasks[name].after
         if after:
-            before = self.task(after)
-            recipe = recipe.model_copy(update={"base": before.model(before.chosen())})
+            recipe = recipe.model_copy(update={"base": self.supervised(after)})
         return TinyRun(self.root / "tasks" / name, recipe)
+
+    def supervised(self, name: str) -> Path:
+        """The model that a task's arms begin with. Raises UserError before it is chosen."""
+        given, task = self.config.tasks[name].model, self.task(name)
+        return task.model(task.chosen()) if given is None else given.resolve()
 
     def result(self, unit: Unit) -> Path:
         """What a finished unit leaves."""
@@ -292,7 +297,9 @@ def _start(run: Comparison, command: str, report: Report) -> dict[str, Any]:
     for name in run.config.tasks:
         task = run.task(name)
         settings = task.config.model_dump(mode="json", exclude={"workers"})
-        found[name] = run_stages(supervised_stages(task, command, report), task.root, settings, report)[-1].figures
+        stages = supervised_stages(task, command, report)
+        given = run.config.tasks[name].model is not None
+        found[name] = run_stages(stages[:1] if given else stages, task.root, settings, report)[-1].figures
     return found
 
 
@@ -305,11 +312,11 @@ def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
     for name in run.config.tasks:
         task = run.task(name)
         own = task.config.evaluation.model_copy(update={"attempts": gate.attempts})
-        there, model = TinyRun(task.root, task.config.model_copy(update={"evaluation": own})), task.model(task.chosen())
-        result = measure(there, f"{task.chosen()}.gate", model, VALIDATION, command)
-        rollouts = there.measurement(f"{task.chosen()}.gate", VALIDATION)
+        there, model = TinyRun(task.root, task.config.model_copy(update={"evaluation": own})), run.supervised(name)
+        result = measure(there, "gate", model, VALIDATION, command)
+        rollouts = there.measurement("gate", VALIDATION)
         figures: dict[str, Any] = {f"pass_{k}": result.pass_at_k[k].value for k in (1, 8)}
-        for kind, gain in {"answer": GainConfig(), "milestones": GainConfig(milestones=True, form="prob")}.items():
+        for kind, gain in {"answer": GainConfig(), "milestones": GainConfig(milestones=True, form=GainForm.PROB)}.items():
             of = {"files": (rollouts,), "model": model, "profile": task.config.profile, "gain": gain, "most": 10**6}
             figures[kind] = _seen(run_check(CheckConfig(**of), run.root / "gate" / f"{name}.{kind}", report, command))
         figures["fails"] = fails(gate, figures)
@@ -388,14 +395,14 @@ def _run_units(run: Comparison, units: Sequence[Unit], title: str, report: Repor
 
 def run_unit(run: Comparison, unit: Unit) -> None:
     """Train an arm with a seed and count right answers, or go on; nothing where its result is there."""
-    result, work, task = run.result(unit), run.root / "work" / unit.name, run.task(unit.task)
+    result, work = run.result(unit), run.root / "work" / unit.name
     if result.is_file():
         return
     began, spent = time.monotonic(), work / "seconds"
     work.mkdir(parents=True, exist_ok=True)
     earlier = float(spent.read_text()) if spent.is_file() else 0.0
     found: dict[str, Any] = {"task": unit.task, "arm": unit.arm, "seed": unit.seed, "lr": unit.lr}
-    models = {"counts": task.model(task.chosen())}
+    models = {"counts": run.supervised(unit.task)}
     if run.config.arms[unit.arm].trained:
         models = {"counts": train(run, unit, work / "rl")}
         found |= learning_of(work / "rl")
@@ -418,7 +425,7 @@ def train(run: Comparison, unit: Unit, out: Path) -> Path:
     recipe = RlRecipe(
         title=unit.name,
         profile=task.config.profile,
-        model=task.model(task.chosen()),
+        model=run.supervised(unit.task),
         questions=tuple(task.questions_file(plan.name) for plan in task.training),
         worlds=tuple(task.world_directory(plan) for plan in task.training),
         date=task.config.date,
@@ -459,7 +466,8 @@ def main(
     """Pass the gate, train and measure every arm; what is done is skipped, and what was killed goes on."""
     config = read_config(CreditConfig, SETTINGS, [*(QUICK if quick else ()), *(sets or [])])
     directory = out or Path("runs/credit-quick" if quick else "runs/credit")
-    with command_in(directory, fresh=fresh, reads=[]):
+    reads = [task.model for task in config.tasks.values() if task.model]
+    with command_in(directory, fresh=fresh, reads=reads):
         run_comparison(config, directory, Report(Console()), command_line())
 
 

@@ -134,9 +134,12 @@ def test_the_comparison_from_end_to_end_and_once_more(tmp_path: Path):
         run_comparison(config.model_copy(update={"seeds": (1, 2)}), out, silent(), "command")
     least = "['worlds.train=1','worlds.held_out=1','questions.per_world=4','questions.validation=2','questions.held_out=2',"
     least += "'sft.max_steps=1','sft.trainer.warmup_steps=1']"
-    gated = settings(*QUICK, *small, "gate.stops=true", "workers=1", f"recipe={least}")
+    given = f"tasks.short.model={out / 'tasks' / 'short' / 'sft-correct' / 'model'}"
+    gated = settings(*QUICK, *small, "gate.stops=true", "workers=1", f"recipe={least}", given)
     with pytest.raises(UserError, match="The gate is not passed"):
         run_comparison(gated, tmp_path / "gated", silent(), "command")
+    tasks = tmp_path / "gated" / "tasks"
+    assert not (tasks / "short" / "sft-correct").exists() and (tasks / "long" / "sft-correct").is_dir()
 
 
 @pytest.mark.slow

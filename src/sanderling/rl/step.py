@@ -104,7 +104,7 @@ class Learner:
         table = build_table(batch)
         credit = self.estimator.components(table)
         rows = credit_rows(batch, table, credit.total, self.encoding, config.drop_zero_advantage)
-        self.credit = list(credit_lines(batch, table, credit, version))
+        self.credit = list(credit_lines(batch, table, credit, targets, version))
         self.gain_check = None
         if config.gain is not None and version == 0:
             self.gain_check = check_gains(batch, table, credit, targets, self.encoding.tokenizer, self._scorer(), config.gain)
@@ -213,10 +213,16 @@ def group_figures(decided: Sequence[tuple[Group, GroupStatus]], version: int, co
 # -- credit ----------------------------------------------------------------------------------------------------------------
 
 
-def credit_lines(batch: Sequence[Graded], table: TurnTable, parts: Components, version: int) -> Iterator[dict[str, Any]]:
+def credit_lines(
+    batch: Sequence[Graded],
+    table: TurnTable,
+    parts: Components,
+    targets: Mapping[str, Sequence[Target]],
+    version: int,
+) -> Iterator[dict[str, Any]]:
     """For a person to read, of each rollout: its outcome, and by turn its tool, gain and credit in parts.
 
-    ``table`` and ``parts`` are of the batch. ``version``: updates behind the weights that gains were measured under.
+    All are of the batch. ``version``: updates behind the weights that gains were measured under.
     """
     for number, one in enumerate(batch):
         own = np.flatnonzero(table.trajectory == number)
@@ -228,6 +234,7 @@ def credit_lines(batch: Sequence[Graded], table: TurnTable, parts: Components, v
             "left_out": one.left_out,
             "version": version,
             "tools": table.tool[own].tolist(),
+            "probe": targets[one.trajectory.question.id][0].probe.prefix if one.trajectory.question.id in targets else None,
             "gains": [float(table.gain[turn]) if table.gain_scored[turn] else None for turn in own],
             "malformed": (table.penalty[own] < 0).tolist(),
             "capped": table.capped[own].tolist(),
