@@ -10,6 +10,7 @@ group is dropped, a whole run ends with the same weights, bit for bit.
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from transformers import PreTrainedModel
 
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig, check_run
+from sanderling.rl.health import HealthWarning
 from sanderling.rl.queue import asks_of, made
 from sanderling.rl.rollouts import Actor, Group, rule_score
 from sanderling.rl.run import check_scored
@@ -63,6 +65,8 @@ async def run_simple(
             metrics = learner.learn(decided)
         await actor.sync.publish(learner.weights(), learner.version)
         log.append({"step": learner.step, **metrics})
+        if (check := learner.gain_check) is not None:
+            warnings.warn(check.sentence, HealthWarning, stacklevel=2)
         if progress is not None:
             progress(learner.step, metrics)
     save_model(learner.model, out_dir / "model", model_dir, weights=learner.trainer.weights())
