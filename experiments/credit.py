@@ -1,12 +1,13 @@
 """Does information gain help? Estimators of credit compared over seeds, from one supervised model a task, behind a gate.
 
-    python experiments/credit.py --out runs/credit        # hours; killed at any moment, the same command goes on
+    python experiments/credit.py --out runs/credit        # hours; if killed, the same command resumes
+    python experiments/credit.py --out runs/short --task short
     python experiments/credit.py --quick
 
 ``credit.toml`` holds the settings that decide it, committed before the first unit. First the *gate*: whether gains can teach at
 all on each task, by the supervised model's own rollouts (`sanderling rl check-gains`). Where they cannot, the command stops and
-says so: the task is changed then, and not the criterion. Then *trials* of learning rates, and *units*: a task, an arm and a
-seed. Each is a file of its own, and ``report.md`` and ``curves.html`` are written anew after each.
+says so: then change the task, not the criterion. Then *trials* of learning rates, and *units*: a task, an arm and a
+seed. Each is a file of its own, and ``report.md`` and ``curves.html`` are rewritten after each.
 """
 
 import itertools
@@ -80,9 +81,9 @@ class Task(Frozen):
 
     label: str
     recipe: Path  # a TOML file of the tiny recipe's settings, beside this one
-    after: str = ""  # a task before this one, whose supervised model this one's SFT begins with; by default the shipped base
+    after: str = ""  # an earlier task whose supervised model this SFT starts from; by default the shipped base
     without: tuple[str, ...] = ()  # arms that make no sense here
-    model: Path | None = None  # a supervised model that is there; by default one is trained
+    model: Path | None = None  # an existing supervised model; by default one is trained
 
 
 class Arm(Frozen):
@@ -90,7 +91,7 @@ class Arm(Frozen):
 
     label: str
     trained: bool = True  # False: the supervised model as it is
-    tuned_as: str = ""  # another arm, whose learning rate it has; by default it has trials of its own
+    tuned_as: str = ""  # another arm whose learning rate it takes; by default it has its own trials
     rl: dict[str, Any] = Field(default={})
     """Laid over the experiment's; a section of another ``kind`` replaces it whole."""
 
@@ -158,9 +159,9 @@ class CreditConfig(Frozen):
         if strange := sorted(named - self.arms.keys()):
             raise ValueError(f"{strange[0]} is no arm: choose from {', '.join(self.arms)}")
         if both := sorted({*self.seeds} & {*self.tuning.seeds}):
-            raise ValueError(f"seed {both[0]} is of trials and of units: trials would see what units are judged by")
+            raise ValueError(f"seed {both[0]} is in both trials and units: trials would see what units are judged by")
         if len({*self.seeds}) < len(self.seeds):
-            raise ValueError("seeds: one is there twice, and would be the same run")
+            raise ValueError("seeds: one occurs twice and would repeat a run")
         for name, arm in self.arms.items():
             if unequal := [key for key in ("steps", "questions_per_step", "group_size", "seed") if key in arm.rl]:
                 raise ValueError(f"arms.{name}.rl.{unequal[0]}: arms have equal rollouts, so set rl.{unequal[0]} for all")
@@ -195,14 +196,14 @@ def _laid_over(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Unit:
-    """One thing that is run, or gone on with."""
+    """One resumable piece of work."""
 
     task: str
     arm: str
     seed: int
     lr: float
     trial: bool = False
-    """Measured on the validation world, and not on those that are held out."""
+    """Measured on the validation world, not the held-out ones."""
 
     @property
     def name(self) -> str:
@@ -325,7 +326,8 @@ def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
     replace_file(run.root / "gate.json", json.dumps(found, indent=1) + "\n")
     if failed and gate.stops:
         raise UserError(
-            f"The gate is not passed ({'; '.join(failed)}): change the task. Figures are in {run.root / 'gate.json'}."
+            f"The gate is not passed ({'; '.join(failed)}): change the task and begin in another --out. Figures are in "
+            f"{run.root / 'gate.json'}."
         )
     return found
 
@@ -354,7 +356,7 @@ def fails(gate: Gate, figures: dict[str, Any]) -> list[str]:
 
 
 def _tune(run: Comparison, report: Report) -> dict[str, Any]:
-    """Each arm's learning rate on each task: the one with the best mean on the validation world, of equals the lowest."""
+    """Each arm's learning rate on each task: the one with the best mean on the validation world, the lowest on ties."""
     trials, lrs = run.trials(), sorted(run.config.tuning.lrs)
     found = {task: dict.fromkeys(run.trained, lrs[0]) for task in run.config.tasks}
     if not trials:
@@ -394,7 +396,7 @@ def _run_units(run: Comparison, units: Sequence[Unit], title: str, report: Repor
 
 
 def run_unit(run: Comparison, unit: Unit) -> None:
-    """Train an arm with a seed and count right answers, or go on; nothing where its result is there."""
+    """Train an arm with a seed and count right answers, or resume; does nothing if the result exists."""
     result, work = run.result(unit), run.root / "work" / unit.name
     if result.is_file():
         return
@@ -418,7 +420,7 @@ def run_unit(run: Comparison, unit: Unit) -> None:
 
 
 def train(run: Comparison, unit: Unit, out: Path) -> Path:
-    """The arm's model: the last one, which nothing has selected."""
+    """The arm's last model, unselected."""
     task = run.task(unit.task)
     rollout = task.config.rollout or RolloutConfig()
     temperature = rollout.temperature or 1.0
@@ -460,11 +462,18 @@ def counts_of(run: Comparison, unit: Unit, name: str, model: Path) -> dict[str, 
 def main(
     out: Annotated[Path | None, typer.Option(help="Directory of the run.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="All stages, far too short to learn much.")] = False,
+    tasks: Annotated[list[str] | None, typer.Option("--task", help="Only this task; repeatable.")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; repeatable.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the directory holds and begin again.")] = False,
 ) -> None:
-    """Pass the gate, train and measure every arm; what is done is skipped, and what was killed goes on."""
+    """Pass the gate, train and measure every arm; finished work is skipped, interrupted work resumes."""
     config = read_config(CreditConfig, SETTINGS, [*(QUICK if quick else ()), *(sets or [])])
+    if strange := [name for name in tasks or () if name not in config.tasks]:
+        raise UserError(f"{strange[0]} is no task: choose from {', '.join(config.tasks)}")
+    if tasks:
+        config = check_config(
+            CreditConfig, {**config.model_dump(), "tasks": {name: config.tasks[name] for name in tasks}}, "--task"
+        )
     directory = out or Path("runs/credit-quick" if quick else "runs/credit")
     reads = [task.model for task in config.tasks.values() if task.model]
     with command_in(directory, fresh=fresh, reads=reads):

@@ -208,6 +208,8 @@ def test_questions_that_share_an_id_are_told_apart(tmp_path: Path):
     write_trajectories(tmp_path / "two.jsonl", [rollouts[1].model_copy(update={"question": asked})])
     config = CheckConfig(files=(tmp_path / "one.jsonl", tmp_path / "two.jsonl"), model=SHIPPED_SFT)
     found = read_rollouts(config)
+    with pytest.warns(UserWarning, match="Only the first 1 rollouts"):
+        assert len(read_rollouts(config.model_copy(update={"most": 1}))) == 1
     assert len({one.question.id for one, _ in found}) == 2 and [outcome for _, outcome in found] == [1.0, 1.0]
 
 

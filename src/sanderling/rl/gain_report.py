@@ -6,6 +6,7 @@ as the loop would have sent it. What is beyond the model's positions is left out
 
 import itertools
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -45,7 +46,7 @@ class CheckConfig(Frozen):
     profile: str = ""  # how text becomes tokens; by default the rollouts' own profile
     gain: GainConfig = GainConfig()
     estimator: EstimatorConfig = IgpoConfig(assignment=Assignment.OWN_TURN, gamma=0.9)
-    """Makes credit of gains, which is held against turns' worth."""
+    """Makes credit of gains, which is held against turns' worth; by default IGPO's ``returns`` by ``own_turn``, γ 0.9."""
     outcome: str = "exact"  # who scores answers that nobody judged
     most: int = Field(default=1024, ge=1)  # rollouts that are measured, at most
 
@@ -90,6 +91,7 @@ def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
     names: dict[tuple[str, str, str], int] = {}
     for one in itertools.chain.from_iterable(map(open_trajectories, config.files)):
         if len(found) == config.most:
+            warnings.warn(f"Only the first {config.most:,} rollouts are measured: --set most=… says how many.", stacklevel=2)
             break
         if one.question.answers and turn_indices(one):
             verdict, outcome = verdict_of(one), one.meta.get("rl", {}).get("outcome")
