@@ -52,7 +52,7 @@ def test_arms_have_equal_rollouts_equal_trials_and_seeds_of_their_own():
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("tasks={}", "at least 1"), ("seeds=[]", "at least 1"), ("seeds=[1,1]", "twice"), ("seeds=[101]", "both trials and units"),
+        ("tasks={}", "at least 1"), ("seeds=[]", "at least 1"), ("seeds=[1,1]", "twice"), ("seeds=[101]", "trials and units"),
         ("arms.igpo.tuned_as=nope", "nope is no arm"), ("criterion.compared.sft=['nope']", "nope is no arm"),
         ("tasks.short.after=long", "long is no task before it"), ("tasks.short.without=['nope']", "nope is no arm"),
         ("arms.igpo.rl.steps=3", "arms have equal rollouts"), ("arms.igpo.rl.estimator.gama=3", "did you mean"),

@@ -198,6 +198,12 @@ def test_the_command_measures_a_stores_rollouts_and_writes_a_page(tmp_path: Path
     assert found["sentence"] in result.output.replace("\n", " ")
     page = (tmp_path / "found" / "gains.html").read_text()
     assert found["sentence"] in page and "<svg" in page and "src=" not in page
+    result = run(
+        store, "--model", SHIPPED_SFT, "--out", tmp_path / "theirs", "--recipe", "dr-venus-4b", "--set", "gain.form=prob"
+    )
+    assert result.exit_code == 0, result.output
+    theirs = json.loads((tmp_path / "theirs" / "gains.json").read_text())
+    assert theirs["probe"]["prefix"].startswith("Now there's enough") and theirs["config"]["form"] == "prob"
 
 
 def test_questions_that_share_an_id_are_told_apart(tmp_path: Path):
@@ -221,6 +227,7 @@ def test_bad_input_is_told_in_one_sentence(tmp_path: Path):
         ((tmp_path / "open.jsonl", "--model", tmp_path / "no"), "no model directory"),
         ((tmp_path / "open.jsonl", "--model", SHIPPED_SFT, "--set", "gain.form=odd"), "form"),
         (("--model", SHIPPED_SFT), "files"),
+        ((tmp_path / "open.jsonl", "--model", SHIPPED_SFT, "--recipe", "tiny"), "measures no gains"),
     ):
         result = run(*arguments, "--out", tmp_path / "found")
         assert result.exit_code != 0 and says in str(result.exception), (arguments, result.exception)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sanderling.cli.options import JUDGING, PLACE, RUN, Fresh, Set, argument, one_voice, option, or_help, settings, show, table
+from sanderling.cli.options import JUDGING, PLACE, RUN, Fresh, Set, argument, one_voice, option, or_help, show, table
+from sanderling.core.config import load_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.recipes.find import find_rl_recipe, find_settings
 
@@ -114,6 +115,7 @@ def check_gains(
     files: Annotated[list[Path] | None, argument("ROLLOUTS...", _ROLLOUTS)] = None,
     model: Annotated[Path | None, option("--model", "Required: the policy's directory.", "DIR")] = None,
     profile: Annotated[str | None, option("--profile", "That of the rollouts by default.", "NAME")] = None,
+    recipe: Annotated[str | None, option("--recipe", "Check this recipe's gains and estimator: " + _RL_RECIPE, "NAME")] = None,
     out: Annotated[Path, option("--out", "Where gains.html and gains.json go.", "DIR", RUN)] = Path("runs/check-gains"),
     overrides: Set = None,
 ) -> None:
@@ -125,7 +127,13 @@ def check_gains(
     from sanderling.runs.progress import command_line
 
     given = {"files": files or None, "model": model, "profile": profile}
-    config = settings(CheckConfig, None, overrides, given)
+    text = ""
+    if recipe is not None:
+        rl = find_rl_recipe(recipe).rl
+        if rl.gain is None:
+            raise UserError(f"The recipe {recipe} measures no gains: leave --recipe out, and those of IGPO are checked.")
+        text = to_toml(CheckConfig.model_construct(gain=rl.gain, estimator=rl.estimator))
+    config = or_help(lambda sets: load_config(CheckConfig, text, recipe or "the command", sets, given), overrides, CheckConfig)
     with one_voice() as report:
         check = run_check(config, out, report, command_line())
     found = table("", "")

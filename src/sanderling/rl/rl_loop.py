@@ -19,10 +19,9 @@ from transformers import PreTrainedModel
 
 from sanderling.core.record import Question
 from sanderling.rl.config import RlConfig, check_run
-from sanderling.rl.health import HealthWarning
 from sanderling.rl.queue import asks_of, made
 from sanderling.rl.rollouts import Actor, Group, rule_score
-from sanderling.rl.run import check_scored
+from sanderling.rl.run import HealthWarning, check_scored
 from sanderling.rl.step import Learner, group_status
 from sanderling.train.checkpoint import save_model
 from sanderling.train.metrics import METRICS, MetricsLog, OnProgress
