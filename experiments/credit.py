@@ -362,14 +362,15 @@ def _tune(run: Comparison, report: Report) -> dict[str, Any]:
     if not trials:
         return {"lrs": found, "trials": {}}
     _run_units(run, trials, "Trials", report, lambda: None)
-    ended = {unit: _share(json.loads(run.result(unit).read_text(encoding="utf-8"))["counts"]) for unit in trials}
+    ended = {unit: share_of(json.loads(run.result(unit).read_text(encoding="utf-8"))["counts"]) for unit in trials}
     for task, arm in {(unit.task, unit.arm) for unit in trials}:
         own = [unit for unit in trials if (unit.task, unit.arm) == (task, arm)]
         found[task][arm] = max(lrs, key=lambda lr: np.mean([ended[unit] for unit in own if unit.lr == lr]))
     return {"lrs": found, "trials": {unit.name: value for unit, value in ended.items()}}
 
 
-def _share(counts: dict[str, list[Any]]) -> float:
+def share_of(counts: dict[str, list[Any]]) -> float:
+    """Right attempts of those that were scored, over all questions."""
     return sum(right for right, *_ in counts.values()) / max(1, sum(scored for _, scored, *_ in counts.values()))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from credit import Comparison, CreditConfig, Unit
+from credit import Comparison, CreditConfig, Unit, share_of
 from markupsafe import Markup
 
 from sanderling.evaluate.statistics import FloatArray, Interval
@@ -109,7 +109,7 @@ def difference(ours: Cells, theirs: Cells, config: CreditConfig) -> tuple[Estima
 def write_report(run: Comparison, command: str) -> Path:
     """Write ``report.md``, ``curves.html`` and ``figures.json`` from the units that are there; returns the first."""
     config = run.config
-    text = [f"# {config.title}", "", f"`{command}`", "", _made_with(run), "", *_gate(run)]
+    text = [f"# {config.title}", "", f"`{command}`", "", _made_with(run), "", *_gate(run), *_trials(run)]
     plots, figures, found = list[tuple[str, str, Markup]](), dict[str, Any](), dict[str, dict[str, Estimate]]()
     for task in config.tasks:
         units = units_of(run, task)
@@ -148,7 +148,7 @@ def _made_with(run: Comparison) -> str:
     compared = sum({(task, one), (task, other)} <= arms for task in config.tasks for one, other in pairs)
     rollouts = config.rl["steps"] * config.rl["questions_per_step"] * config.rl["group_size"]
     return (
-        f"{done} of {len(units)} units: {len(config.arms)} arms, {len(config.tasks)} tasks, {len(config.seeds)} seeds; "
+        f"{done} of {len(units)} units (arms: {len(config.arms)}, tasks: {len(config.tasks)}, seeds: {len(config.seeds)}); "
         f"{rollouts:,} rollouts for each trained arm, {len(run.trials())} trials. "
         f"{100 * config.criterion.level:.0f}% intervals over held-out worlds, seeds and questions, each by itself: of "
         f"{compared} comparisons some would exclude 0 by chance. "
@@ -166,11 +166,30 @@ def _gate(run: Comparison) -> list[str]:
     lines.append("|---|---:|---:|---|---:|---:|---:|---|")
     for task, told in json.loads(file.read_text(encoding="utf-8")).items():
         fails = "**no**: " + "; ".join(told["fails"]) if told["fails"] else "yes"
-        for kind, passes in (("answer", fails), ("milestones", "")):
+        without = run.config.tasks[task].without
+        for kind, passes in [("answer", fails), *([] if "milestones" in without else [("milestones", "")])]:
             seen = [told[kind][name] for name in ("auc_final", "auc_before", "added_r2")]
             shown = [MISSING if one is None else f"{one[0]:.3f}" for one in seen]
             row = (task, percent(told["pass_1"]), percent(told["pass_8"]), kind, *shown, passes)
             lines.append(f"| {' | '.join(row)} |")
+    return [*lines, ""]
+
+
+def _trials(run: Comparison) -> list[str]:
+    """What rates had on the validation world, where all of their trials are there."""
+    found: dict[tuple[str, str], dict[float, list[float]]] = {}
+    for unit in run.trials():
+        if (file := run.result(unit)).is_file():
+            share = share_of(json.loads(file.read_text(encoding="utf-8"))["counts"])
+            found.setdefault((unit.task, unit.arm), {}).setdefault(unit.lr, []).append(share)
+    if not found:
+        return []
+    lrs, seeds = run.config.tuning.lrs, len(run.config.tuning.seeds)
+    lines = ["## Learning rates", "", f"Right on the validation world, means over {seeds} seeds.", ""]
+    lines += [f"| task | arm | {' | '.join(f'{lr:g}' for lr in lrs)} |", f"|---|---|{'---:|' * len(lrs)}"]
+    for (task, arm), by_lr in found.items():
+        means = [percent(float(np.mean(by_lr[lr]))) if len(by_lr.get(lr, ())) == seeds else MISSING for lr in lrs]
+        lines.append(f"| {task} | {run.config.arms[arm].label} | {' | '.join(means)} |")
     return [*lines, ""]
 
 

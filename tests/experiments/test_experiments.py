@@ -100,6 +100,24 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
     assert "after half of the rollouts less GRPO: +37.5 points" in text and "under way, so nothing is said" in text
 
 
+def test_units_are_found_by_whole_names_and_all_comparisons_are_counted(tmp_path: Path):
+    tasks = "tasks={long = {label = 'one', recipe = 'x.toml'}, 'long.2' = {label = 'other', recipe = 'x.toml'}}"
+    config = settings(tasks)
+    (tmp_path / "units").mkdir()
+    for task, right in (("long", 1), ("long.2", 3)):
+        for seed in config.seeds:
+            told = {"seed": seed, "lr": 0.0, "seconds": 1.0, "counts": {"w-1": [right, 4, "w"]}}
+            (tmp_path / "units" / f"{task}.sft.seed-{seed}.json").write_text(json.dumps(told))
+    (tmp_path / "trials").mkdir()
+    for seed, right in ((101, 1), (102, 2)):
+        told = {"counts": {"v-1": [right, 4, "v"]}}
+        (tmp_path / "trials" / f"long.grpo.lr-0.0002.seed-{seed}.json").write_text(json.dumps(told))
+    text = write_report(Comparison(tmp_path, config), "python experiments/credit.py").read_text()
+    assert "| SFT | 5 | – | 25.0%" in text and "| SFT | 5 | – | 75.0%" in text
+    assert "of 18 comparisons" in text, "after half of the rollouts, too"
+    assert "| long | + GRPO | – | 37.5% | – |" in text
+
+
 def test_the_gate_names_everything_that_does_not_pass():
     seen = {"auc_before": [0.9, None], "added_r2": [0.03, [0.01, 0.05]]}
     assert fails(Gate(), {"pass_1": 0.3, "pass_8": 0.85, "answer": seen}) == []

@@ -18,6 +18,7 @@ import pytest
 from escapes import ATTEMPTS, PRELUDE, TIGHT, WIDE, Attempt
 from programs import box_of, needs_bubblewrap
 
+from sanderling.tools.python import process
 from sanderling.tools.python.process import Launch, Runners
 from sanderling.tools.python.rungs import bare, bubblewrap
 from sanderling.tools.python.sandbox import Ran, SandboxError, SandboxLimits
@@ -305,6 +306,12 @@ async def test_only_its_own_files_are_open_in_a_program() -> None:
     async with box_of(bubblewrap(TIGHT, warm=0)) as box:
         fds = eval((await box.run(PRELUDE + code, 10)).value)
     assert fds[:3] == [0, 1, 2] and len(fds) == 5  # and what it is told, and replies
+
+
+async def test_memory_is_watched_where_the_kernel_does_not_tell_what_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_TELLS_SHARES", False)
+    ran = await outcome(bubblewrap(TIGHT, warm=0), PRELUDE + ATTEMPTS["much memory of several processes"].code, 10)
+    assert ran.status == "memory"
 
 
 async def test_memory_of_all_processes_together_is_watched() -> None:

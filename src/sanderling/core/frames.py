@@ -30,7 +30,7 @@ def taken(held: bytearray, most: int, most_bytes: int) -> Frame | None:
     """Take the first frame out of what was read, once it is whole. Raises an error for what will be none."""
     size = struct.unpack(">I", held[:4])[0] if len(held) >= 4 else 0
     if size > most:
-        raise ValueError("more than a few words")
+        raise ValueError("a frame beyond all limits")
     if len(held) < 4 or len(held) < 4 + size:
         return None
     said, count = _said(held[4 : 4 + size], most_bytes)
@@ -62,7 +62,7 @@ async def exchanged(
             await stdin.drain()
     size = struct.unpack(">I", await stdout.readexactly(4))[0]
     if size > most:
-        raise ValueError("more than a few words")
+        raise ValueError("a frame beyond all limits")
     answer, count = _said(await stdout.readexactly(size), most_bytes)
     return answer, await stdout.readexactly(count)
 

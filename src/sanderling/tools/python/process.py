@@ -24,6 +24,7 @@ _START_S, _GRACE_S = 60.0, 10.0  # where many begin at once
 _LOOK_S = 0.05  # between two looks at what is in use
 _PIECE, _MOST_FRAME = 8 * 2**20, 8 * 2**20  # of a file, in one frame; of a frame beside its bytes
 _TICK = os.sysconf("SC_CLK_TCK")
+_TELLS_SHARES = Path("/proc/self/smaps_rollup").exists()  # not every kernel does
 _RAN, _TEXT = TypeAdapter(Ran), TypeAdapter(Text)
 
 
@@ -242,7 +243,7 @@ def used(pid: int, most: int) -> tuple[int, float, list[tuple[int, int]]]:
     """
     found = list(tree(pid))
     memory = sum(_held(one, "status", ("RssAnon:", "RssShmem:")) for one, _ in found)
-    if memory > most:
+    if memory > most and _TELLS_SHARES:
         with contextlib.suppress(PermissionError):  # without the right to look closely the sum counts
             memory = min(sum(_held(one, "smaps_rollup", ("Pss_Anon:", "Pss_Shmem:")) for one, _ in found) for _ in range(2))
     return memory, sum(_cpu(one) for one, _ in found), found
