@@ -19,6 +19,7 @@ from sanderling.data.questions import read_questions
 from sanderling.policy.contract import SampleKey
 from sanderling.recipes.tiny import SHIPPED_BASE, TinyConfig, TinyRun, build
 from sanderling.rl.config import RolloutConfig
+from sanderling.rl.gain import milestones
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.work import in_parallel
 from sanderling.synth.elimination import CANDIDATES, Case, Form, elimination_questions
@@ -53,23 +54,23 @@ def shares(**forced: float) -> ModeShares:
 
 
 @cache
-def world_of(form: Form, seed: int = 4, names: Names = Names.TRAIN) -> Encyclopedia:
-    return generate_encyclopedia(120, seed, names, registers=form is Form.SHORT)
+def world_of(seed: int = 4, names: Names = Names.TRAIN) -> Encyclopedia:
+    return generate_encyclopedia(120, seed, names, registers=True)
 
 
 @cache
-def local_of(form: Form) -> LocalWorld:
-    return LocalWorld.in_memory(world_of(form).all_pages(), name=form)
+def local() -> LocalWorld:
+    return LocalWorld.in_memory(world_of().all_pages(), name="registers")
 
 
 @cache
 def questions_of(form: Form) -> list[Question]:
-    return elimination_questions(world_of(form), 60, 1, form)
+    return elimination_questions(world_of(), 60, 1, form)
 
 
 async def teach(form: Form, modes: ModeShares, questions: Sequence[Question], attempts: int = 1) -> list[Trajectory]:
-    policy = TeacherPolicy(world_of(form), {question.id: question for question in questions}, modes)
-    agent = Agent(policy, world_tools(local_of(form), PROFILES[form]), PROFILES[form])
+    policy = TeacherPolicy(world_of(), {question.id: question for question in questions}, modes)
+    agent = Agent(policy, world_tools(local(), PROFILES[form]), PROFILES[form])
     asked = [(question, attempt) for attempt in range(attempts) for question in questions]
     return await in_parallel(lambda one: agent.run(one[0], Seeds(run=3, attempt=one[1])), asked, 4)
 
@@ -85,19 +86,29 @@ def visited(trajectory: Trajectory) -> list[str]:
 @pytest.mark.parametrize("form", FORMS)
 def test_exactly_one_candidate_fulfils_all_conditions(form: Form) -> None:
     """By the objects alone: shares no code with the maker."""
-    facts = world_of(form).facts
+    facts = world_of().facts
     for question in questions_of(form):
         case, fulfilled = Case.of(question), Counter[int]()
         for condition in case.conditions:
+            at = condition.start
+            for relation in condition.way:
+                at = int(facts.objects[at, relation])
             for person in case.candidates:
-                at = person
-                for relation in condition.relations:
-                    at = int(facts.objects[at, relation])
-                fulfilled[person] += at == condition.object
+                fulfilled[person] += facts.objects[person, condition.relation] == at
         assert [person for person in case.candidates if fulfilled[person] == len(case.conditions)] == [case.answer]
         assert question.answers[0] == facts.entities[case.answer].name
         assert len({facts.entities[person].name for person in case.candidates}) == CANDIDATES
         assert all(facts.entities[person].mention in question.text for person in case.candidates)
+
+
+def test_long_questions_name_nothing_that_is_to_be_found_out() -> None:
+    """Each object is to be read on the page before, so all are milestones; a short question names them all."""
+    for question in questions_of(Form.LONG):
+        steps = [fact for fact in question.meta["facts"] if "(register)" not in fact["url"].replace("_", " ")]
+        told = {forms[0] for forms, _ in milestones(question)}
+        assert len(steps) in (7, 8) and told == {fact["object"] for fact in steps}
+        assert not any(fact["object"] in question.text for fact in steps)
+    assert not any(list(milestones(question)) for question in questions_of(Form.SHORT))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -108,7 +119,7 @@ def test_the_answer_stands_anywhere_among_the_candidates(form: Form) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_same_seed_same_questions(form: Form) -> None:
-    again = generate_encyclopedia(120, 4, registers=form is Form.SHORT)
+    again = generate_encyclopedia(120, 4, registers=True)
     assert elimination_questions(again, 60, 1, form) == questions_of(form)
     assert elimination_questions(again, 10, 1, form) == questions_of(form)[:10]
     assert elimination_questions(again, 60, 2, form) != questions_of(form)
@@ -117,9 +128,9 @@ def test_same_seed_same_questions(form: Form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_no_held_out_name_is_asked_about_in_training(form: Form) -> None:
     forms = {*ORGANISATION_FORMS, *WORK_FORMS, *EVENT_FORMS, "of"}
-    words = {word for entity in world_of(form, 7001, Names.HELD_OUT).facts.entities for word in entity.name.split()} - forms
-    assert elimination_questions(world_of(form, 7001, Names.HELD_OUT), 5, 1, form)
-    shown = [page.text for page in world_of(form).all_pages()] + [question.text for question in questions_of(form)]
+    words = {word for entity in world_of(7001, Names.HELD_OUT).facts.entities for word in entity.name.split()} - forms
+    assert elimination_questions(world_of(7001, Names.HELD_OUT), 5, 1, form)
+    shown = [page.text for page in world_of().all_pages()] + [question.text for question in questions_of(form)]
     assert not words & {word.strip(".,?:()") for text in shown for word in text.split()}
 
 
@@ -140,7 +151,7 @@ async def test_a_faultless_teacher_is_right_within_the_bounds(form: Form) -> Non
 @pytest.mark.parametrize("form", FORMS)
 async def test_each_fact_stands_on_its_page(form: Form) -> None:
     for question in questions_of(form)[:20]:
-        found = await CHECKS[Check.EVIDENCE](question, local_of(form), local_of(form).page)
+        found = await CHECKS[Check.EVIDENCE](question, local(), local().page)
         assert found.meta["way"] == "facts" and set(found.meta["urls"]) == {fact["url"] for fact in question.meta["facts"]}
         assert all(fact.keys() == {"subject", "relation", "object", "url", "quote"} for fact in question.meta["facts"])
 
@@ -165,7 +176,7 @@ async def test_each_fault_shows_and_costs(form: Form, fault: str, share: float) 
 
 
 def test_registers_list_who_belonged_and_leave_the_world_as_it_was() -> None:
-    plain, listed = generate_encyclopedia(120, 4), world_of(Form.SHORT)
+    plain, listed = generate_encyclopedia(120, 4), world_of()
     pages = list(listed.all_pages())
     assert pages[: len(plain.pages)] == list(plain.all_pages()) and listed.facts == plain.facts
     for register in listed.registers:
@@ -183,12 +194,13 @@ def test_registers_list_who_belonged_and_leave_the_world_as_it_was() -> None:
 
 
 def test_what_cannot_be_asked_is_one_sentence() -> None:
-    with pytest.raises(UserError, match="SIZE/SEED/registers"):
-        elimination_questions(world_of(Form.LONG), 5, 1, Form.SHORT)
-    with pytest.raises(UserError, match="make it larger or ask fewer"):
-        elimination_questions(generate_encyclopedia(40, 245), 3, 1, Form.LONG)
+    for form in FORMS:
+        with pytest.raises(UserError, match="SIZE/SEED/registers"):
+            elimination_questions(generate_encyclopedia(120, 4), 5, 1, form)
+        with pytest.raises(UserError, match="make it larger or ask fewer"):
+            elimination_questions(generate_encyclopedia(40, 245, registers=True), 3, 1, form)
     question = questions_of(Form.SHORT)[0]
-    policy = TeacherPolicy(world_of(Form.SHORT, 5), {question.id: question}, shares())
+    policy = TeacherPolicy(world_of(5), {question.id: question}, shares())
     with pytest.raises(UserError, match="is not of world"):
         policy.open(SampleKey(1, question.id, 0, 0))
 
@@ -196,9 +208,8 @@ def test_what_cannot_be_asked_is_one_sentence() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_from_the_command_line(tmp_path: Path, form: Form) -> None:
     world, questions, out = tmp_path / "w", tmp_path / "q.jsonl", tmp_path / "t.jsonl"
-    registers, teacher = (["--registers"], "teacher:120/4/registers") if form is Form.SHORT else ([], "teacher:120/4")
     for command in (
-        ["world", "build", "encyclopedia", "--size", 120, "--seed", 4, "--out", world, *registers],
+        ["world", "build", "encyclopedia", "--size", 120, "--seed", 4, "--out", world, "--registers"],
         ["synth", "elimination", world, "--out", questions, "--count", 4, "--form", form],
         ["synth", "verify", questions, "--world", world, "--check", "evidence", "--out", tmp_path / "kept.jsonl"],
         [
@@ -208,7 +219,7 @@ def test_from_the_command_line(tmp_path: Path, form: Form) -> None:
             "--world",
             world,
             "--model",
-            teacher,
+            "teacher:120/4/registers",
             "--judge",
             "exact",
             "--profile",
@@ -234,4 +245,3 @@ def test_the_tiny_recipe_asks_them(tmp_path: Path, form: Form) -> None:
     assert {question.meta["form"] for question in config.questions.of(world, 3)} == {form}
     stored = open_world(run.world_directory(run.training[0]))
     assert all(stored.page(page.url) is not None for page in world.all_pages())
-    assert bool(world.registers) is (form is Form.SHORT)

@@ -79,11 +79,11 @@ def elimination(
     out: Out,
     count: Annotated[int, option("--count", "How many questions.", min=1)] = 100,
     form: Annotated[
-        Form, option("--form", "Short: 2-3 registers, which only some worlds have. Long: 10-25 pages.")
+        Form, option("--form", "Short: 2-3 registers. Long: 10-25 pages, most of which lead to these.")
     ] = Form.LONG,
     seed: SeedOf = 0,
 ) -> None:
-    """Ask over a generated encyclopedia who of eight people fulfils all conditions: each page rules some of them out.
+    """Ask over an encyclopedia with registers who of eight people fulfils all conditions: each register rules some of them out.
 
     The scripted teacher can answer them (data generate). A question names its answer, so verify it with --check evidence.
     """

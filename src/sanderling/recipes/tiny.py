@@ -245,7 +245,7 @@ class TinyRun:
         return [self._plan(f"{HELD_OUT}-{seed}", worlds.held_out_entities, seed, Names.HELD_OUT) for seed in seeds]
 
     def _plan(self, name: str, entities: int, seed: int, names: Names) -> WorldPlan:
-        return WorldPlan(name, entities, seed, names, registers=self.config.questions.elimination is Form.SHORT)
+        return WorldPlan(name, entities, seed, names, registers=self.config.questions.elimination is not None)
 
     def world_directory(self, plan: WorldPlan) -> Path:
         return self.root / "worlds" / plan.name

@@ -220,7 +220,7 @@ def find_targets(trajectories: Sequence[Trajectory], config: GainConfig) -> dict
             fact = Target(forms, closing, is_answer=False)
             if leads := _leads(turns, fact, other):
                 targets.append(replace(fact, probe=config.probe or _commonest(leads) or closing))
-        found[name] = tuple(targets)
+        found[name] = tuple(dict.fromkeys(targets))  # what two facts tell in the same words counts once
     return found
 
 

@@ -1,9 +1,10 @@
 """Elimination over a generated encyclopedia: who of eight people fulfils all conditions? And the teacher's head that finds out.
 
-Each page rules some of them out, so that the answer becomes likelier page by page, also for somebody who guesses: in a chain of
-names nobody has seen, only the last page can do that. Exactly one candidate fulfils all conditions of a question, by the facts.
-The *short* form asks in worlds with registers, a page of which rules out several at once; the *long* one is about two facts in
-a row, looked up on everybody's own page and those of their houses and teachers. ``meta`` has the way's facts with their pages.
+Each register that it reads rules several of them out, so that the answer becomes likelier page by page, also for somebody who
+guesses: in a chain of names nobody has seen, only the last page can do that. Exactly one candidate fulfils all conditions of a
+question, by the facts. The *short* form names what the conditions are about: "worked for the Tar Guild". The *long* one
+describes it by two to four facts that have to be looked up before its register can be: "worked for the body behind the Zak
+Fair". ``meta`` has the way's facts with their pages.
 """
 
 import random
@@ -15,42 +16,48 @@ from typing import Any
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.synth.head import EARLY, Head, ModeShares
-from sanderling.world.encyclopedia import REGISTERS, Encyclopedia, Facts, Kind, Site, register_url, said_of, url_of
+from sanderling.world.encyclopedia import BY_NAME, REGISTERS, Encyclopedia, Facts, Kind, Site, register_url, said_of, url_of
 
 CANDIDATES = 8
 _MOST_BEYOND = 3  # candidates that fulfil the first so many conditions and not the next
 _MOST_LURES = 2  # candidates that the first condition rules out, and a later one would not
-_ELSE = -1  # what a relation has as its object when a register does not list its subject
-_THREE = 0.92  # of short draws are for three conditions; they are found more seldom, and become about two questions of five
+_THREE = 0.92  # of draws are for three conditions; they are found more seldom, and become about two questions of five
+_DESCRIBED = {2: (4, 4), 3: (2, 2, 3)}  # by the number of conditions, how many facts describe what each is about, if long
 
 
 class Form(StrEnum):
     """How long the way is."""
 
     SHORT = "short"  # two or three registers
-    LONG = "long"  # 10 to 25 pages of people and what they are linked to
+    LONG = "long"  # as many, of things that seven or eight other pages tell
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Relations to follow from a person, and where they have to end."""
+    """What has to be true of a person: a relation to an object, which facts in a row from ``start`` may describe."""
 
-    relations: tuple[str, ...]
+    relation: str
     object: int
+    start: int
+    way: tuple[str, ...] = ()
 
     def holds(self, facts: Facts, person: int) -> bool:
-        at: int | str = person
-        for relation in self.relations:
-            at = facts.objects[int(at), relation]
-        return at == self.object
+        return facts.objects[person, self.relation] == self.object
+
+    def steps(self, facts: Facts) -> list[tuple[int, str]]:
+        """The facts that describe the object, as (subject, relation)."""
+        at, found = self.start, list[tuple[int, str]]()
+        for relation in self.way:
+            found.append((at, relation))
+            at = int(facts.objects[at, relation])
+        return found
 
     def text(self, facts: Facts) -> str:
-        """Example: "worked for one that has its offices in Zaz"."""
-        *before, last = self.relations
-        text = said_of(last, facts.object_text(self.object))
-        for relation in reversed(before):
-            text = said_of(relation, f"one that {text}")
-        return text
+        """Examples: "worked for the Tar Guild", "worked for the body behind the Zak Fair"."""
+        described = facts.object_text(self.start)
+        for relation in self.way:
+            described = BY_NAME[relation].questions[0].format(x=described)
+        return said_of(self.relation, described)
 
 
 @dataclass(frozen=True)
@@ -64,12 +71,12 @@ class Case:
     @classmethod
     def of(cls, question: Question) -> "Case":
         meta = question.meta
-        conditions = tuple(Condition(tuple(relations), object) for relations, object in meta["conditions"])
+        conditions = tuple(Condition(relation, end, start, tuple(way)) for relation, end, start, way in meta["conditions"])
         return cls(tuple(meta["candidates"]), conditions, meta["answer"])
 
     def is_true_in(self, facts: Facts, question: str) -> bool:
         """Whether the question is this one, and the facts have one answer to it (ids and worlds may be others)."""
-        if max(*self.candidates, *(one.object for one in self.conditions)) >= len(facts.entities):
+        if max(*self.candidates, *(max(one.object, one.start) for one in self.conditions)) >= len(facts.entities):
             return False
         if any(facts.entities[person].kind is not Kind.PERSON for person in self.candidates):
             return False
@@ -92,8 +99,8 @@ def is_elimination(question: Question) -> bool:
 
 def elimination_questions(world: Encyclopedia, count: int, seed: int, form: Form) -> list[Question]:
     """``count`` different questions. Deterministic. Raises UserError when the world is too small, or lacks registers."""
-    if form is Form.SHORT and not world.registers:
-        raise UserError("Short questions of elimination need registers: build the world from encyclopedia:SIZE/SEED/registers.")
+    if not world.registers:
+        raise UserError("Questions of elimination need registers: build the world from encyclopedia:SIZE/SEED/registers.")
     rng = random.Random(f"elimination:{form}:{seed}:{world.name}")
     questions: dict[Case, Question] = {}
     misses = 0
@@ -112,7 +119,8 @@ def _draw(facts: Facts, form: Form, rng: random.Random) -> Case | None:
     """Candidates of whom each condition, in its turn, rules some out and the last one leaves the answer; None: not found."""
     people = [entity.id for entity in facts.entities if entity.kind is Kind.PERSON]
     answer = rng.choice(people)
-    conditions = _conditions(facts, answer, form, rng)
+    relations = rng.sample(REGISTERS, 3 if rng.random() < _THREE else 2)
+    conditions = [Condition(one, end := int(facts.objects[answer, one]), end) for one in relations]
     rng.shuffle(people)
     fulfilling: list[list[int]] = [[] for _ in conditions]  # the first so many, and not the next
     for person in people:
@@ -120,10 +128,6 @@ def _draw(facts: Facts, form: Form, rng: random.Random) -> Case | None:
         if first is not None:
             fulfilling[first].append(person)
     outside, *inside = fulfilling
-    if form is Form.LONG:  # people of one house together: its page rules all of them out
-        house = {person: facts.objects[person, "employer"] for person in outside}
-        rank = {one: rng.random() for one in dict.fromkeys(house.values())}
-        outside.sort(key=lambda person: rank[house[person]])
     lures = [person for person in outside if any(one.holds(facts, person) for one in conditions[1:])][:_MOST_LURES]
     chosen = [answer]
     for group in inside:
@@ -133,8 +137,11 @@ def _draw(facts: Facts, form: Form, rng: random.Random) -> Case | None:
             return None
     _add(facts, chosen, [*lures, *outside], CANDIDATES - len(chosen))
     rng.shuffle(chosen)
-    given_away = any(facts.objects[answer, one.relations[0]] in chosen for one in conditions)  # on a page that all look up
-    return Case(tuple(chosen), conditions, answer) if len(chosen) == CANDIDATES and not given_away else None
+    given_away = any(one.object in chosen for one in conditions)  # on a page that all look up
+    if len(chosen) < CANDIDATES or given_away:
+        return None
+    described = _described(facts, conditions, chosen, rng) if form is Form.LONG else conditions
+    return Case(tuple(chosen), tuple(described), answer) if described else None
 
 
 def _add(facts: Facts, chosen: list[int], group: Sequence[int], most: int) -> None:
@@ -146,77 +153,78 @@ def _add(facts: Facts, chosen: list[int], group: Sequence[int], most: int) -> No
             names.add(facts.entities[person].name)
 
 
-def _conditions(facts: Facts, answer: int, form: Form, rng: random.Random) -> tuple[Condition, ...]:
-    if form is Form.SHORT:
-        ways = [(relation,) for relation in rng.sample(REGISTERS, 3 if rng.random() < _THREE else 2)]
-    else:
-        ways = [("employer", "seat"), (rng.choice(("mentor", "spouse")), rng.choice(("birthplace", "employer")))]
+def _described(facts: Facts, conditions: list[Condition], chosen: list[int], rng: random.Random) -> list[Condition] | None:
+    """Conditions whose objects are described, each by other things, none of them a candidate; None: not found."""
+    leading: dict[int, list[tuple[int, str]]] = {}
+    for (subject, relation), value in facts.objects.items():
+        if isinstance(value, int):
+            leading.setdefault(value, []).append((subject, relation))
+    lengths = _DESCRIBED[len(conditions)]
+    used = {*chosen, *(one.object for one in conditions)}
     found: list[Condition] = []
-    for way in ways:
-        at: int | str = answer
-        for relation in way:
-            at = facts.objects[int(at), relation]
-        found.append(Condition(way, int(at)))
-    return tuple(found)
+    for one, length in zip(conditions, rng.sample(lengths, len(lengths)), strict=True):
+        way = _way_to(one.object, length, leading, used, rng)
+        if way is None:
+            return None
+        used |= {subject for subject, _ in way}
+        found.append(Condition(one.relation, one.object, way[0][0], tuple(relation for _, relation in way)))
+    return found
+
+
+def _way_to(
+    end: int, length: int, leading: Mapping[int, Sequence[tuple[int, str]]], used: set[int], rng: random.Random
+) -> list[tuple[int, str]] | None:
+    """So many facts in a row that lead to something, as (subject, relation), about unused subjects; None: there are none."""
+    if not length:
+        return []
+    options = list(leading.get(end, ()))
+    rng.shuffle(options)
+    for subject, relation in options:
+        before = None if subject in used else _way_to(subject, length - 1, leading, {*used, subject}, rng)
+        if before is not None:
+            return [*before, (subject, relation)]
+    return None
 
 
 def _question(world: Encyclopedia, case: Case, form: Form, name: str) -> Question:
     facts, answer = world.facts, world.facts.entities[case.answer]
     meta: dict[str, Any] = {
         "candidates": list(case.candidates),
-        "conditions": [[list(one.relations), one.object] for one in case.conditions],
+        "conditions": [[one.relation, one.object, one.start, list(one.way)] for one in case.conditions],
         "answer": case.answer,
         "form": form.value,
-        "facts": (_registered if form is Form.SHORT else _looked_up)(world, case),
+        "facts": [fact for one in case.conditions for fact in _told(world, case.answer, one)],
         "world": world.name,
     }
     answers = tuple(dict.fromkeys((answer.name, answer.title, answer.mention)))
-    hops = sum(len(one.relations) for one in case.conditions)
+    hops = sum(len(one.way) + 1 for one in case.conditions)
     return Question(id=name, text=case.text(facts), answers=answers, hops=hops, meta=meta)
 
 
-def _registered(world: Encyclopedia, case: Case) -> list[dict[str, str]]:
-    """What each register says of the answer."""
-    found: list[dict[str, str]] = []
-    for one in case.conditions:
-        url = register_url(Site.ATLAS, world.facts, one.object)
-        quote = world.register_by_url[url].sentence
-        found.append({**world.stated(case.answer, one.relations[0]), "url": url, "quote": quote})
-    return found
-
-
-def _looked_up(world: Encyclopedia, case: Case) -> list[dict[str, str]]:
-    """What the pages say, condition by condition, of everybody whom those before have not ruled out."""
-    left, told = case.candidates, dict[tuple[int, str], None]()
-    for one in case.conditions:
-        for person in left:
-            at = person
-            for relation in one.relations:
-                told[at, relation] = None
-                at = int(world.facts.objects[at, relation])
-        left = tuple(person for person in left if one.holds(world.facts, person))
-    return [world.stated(subject, relation) for subject, relation in told]
+def _told(world: Encyclopedia, answer: int, condition: Condition) -> list[dict[str, str]]:
+    """What the pages say on the way to a condition's object, and what its register says of the answer."""
+    described = [world.stated(subject, relation) for subject, relation in condition.steps(world.facts)]
+    url = register_url(Site.ATLAS, world.facts, condition.object)
+    quote = world.register_by_url[url].sentence
+    return [*described, {**world.stated(answer, condition.relation), "url": url, "quote": quote}]
 
 
 # -- the teacher -----------------------------------------------------------------------------------------------------------
 
 HAS = "The register has {names}. Others out."
-SAYS = "{name} {said}"
-OUT = ": out. Left: {names}."
-FITS = ": fits. Left: {names}."
+SAYS = "{name} {said}."
 NOBODY = "The register has nobody."
-NONE_LEFT = ": out. Left: nobody."
 ELSEWHERE = "That page is about something else."
 REGISTER = "I need the register of {name}."
 NEED = "I need the page of {name}."
 HEARSAY = "The gazette will do."
-THOUGHTS = (HAS, SAYS, OUT, FITS, NOBODY, NONE_LEFT, ELSEWHERE, REGISTER, NEED, HEARSAY, EARLY)
+THOUGHTS = (HAS, SAYS, NOBODY, ELSEWHERE, REGISTER, NEED, HEARSAY, EARLY)
 """Everything the teacher ever thinks; it gives its mode away."""
 
 
 @dataclass
 class EliminationHead(Head):
-    """One question in the teacher's head: who is left, and what it has read of whom.
+    """One question in the teacher's head: who is left, and what it has read.
 
     A guess comes without a word on the page before it, and anybody who is left is as likely: what an answer is worth can be
     learnt for every moment.
@@ -224,9 +232,12 @@ class EliminationHead(Head):
 
     case: Case
     left: tuple[int, ...]
+    out: frozenset[int] = frozenset()
     known: Mapping[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
     """The objects of (subject, relation), as far as it has read. Replaced, never changed."""
-    wanted: tuple[int, str] | None = None  # what the page that is being visited should tell
+    settled: frozenset[str] = frozenset()  # conditions whose register it has read, by their relations
+    looking_up: str = ""  # the condition that a page is visited for
+    wanted: tuple[int, str] | None = None  # the subject and relation that this page should tell; None: it is the register
     wary: bool = False  # whether the gazette had no such page
 
     @classmethod
@@ -236,96 +247,73 @@ class EliminationHead(Head):
         return cls(world, shares, rng, case, case.candidates) if case.is_true_in(world.facts, question.text) else None
 
     def act(self, observation: str) -> str:
-        note = self._read(observation) if self.wanted else ""
+        note = self._read(observation) if self.visiting else ""
         if self.rng.random() < self.shares.stop_early:
             return self._guess("")
-        self.wanted = self._next()
-        if self.wanted is None:
-            return self._guess(note) if len(self.left) > 1 else self.answer(note, self._names())
-        return self._visit(note, *self.wanted)
+        for condition in self.case.conditions:
+            if len(self.left) > 1 and condition.relation not in self.settled:
+                return self._visit(note, condition)
+        return self._guess(note) if len(self.left) > 1 else self.answer(note, self._names())
 
     def close(self, observation: str) -> str:
-        if self.wanted:
+        if self.visiting:
             self._read(observation)
         return self._guess("")
 
     def _guess(self, note: str) -> str:
         return self.answer(f"{note} {EARLY}".lstrip(), self.world.facts.entities[self.rng.choice(self.left)].name)
 
-    def _next(self) -> tuple[int, str] | None:
-        """The first thing that it has to know and does not; None once one is left, or nothing is to be found out."""
-        ways = (self._walk(person, one) for one in self.case.conditions for person in self.left if len(self.left) > 1)
-        return next(((at, relation) for at, relation in ways if relation), None)
-
-    def _walk(self, person: int, condition: Condition) -> tuple[int, str]:
-        """Where a condition leads as far as is known, and the relation that is to be looked up there; empty: it ends there."""
-        at = person
-        for relation in condition.relations:
+    def _visit(self, note: str, condition: Condition) -> str:
+        """Look up the first fact of a condition's way that it does not know, and at the end of the way the register."""
+        facts, at, self.wanted, self.looking_up = self.world.facts, condition.start, None, condition.relation
+        for relation in condition.way:
             if (at, relation) not in self.known:
-                return at, relation
+                self.wanted = at, relation
+                break
             at = self.known[at, relation]
-        return at, ""
-
-    def _visit(self, note: str, subject: int, relation: str) -> str:
-        facts, hearsay = self.world.facts, not self.wary and self.rng.random() < self.shares.gazette
+        hearsay = not self.wary and self.rng.random() < self.shares.gazette
         site = Site.GAZETTE if hearsay else Site.ATLAS
-        listed = next((one.object for one in self.case.conditions if one.relations == (relation,)), None)
-        if listed is not None:
-            need, url = REGISTER.format(name=facts.object_text(listed)), register_url(site, facts, listed)
+        if self.wanted is None:
+            need, goal, url = REGISTER, condition.relation, register_url(site, facts, at)
         else:
-            need, url = NEED.format(name=facts.object_text(subject)), url_of(site, facts.entities[subject].title)
-        return self.visit(" ".join(filter(None, (note, need, HEARSAY if hearsay else ""))), url, relation)
+            need, goal, url = NEED, self.wanted[1], url_of(site, facts.entities[at].title)
+        need = need.format(name=facts.object_text(at))
+        return self.visit(" ".join(filter(None, (note, need, HEARSAY if hearsay else ""))), url, goal)
 
     def _read(self, observation: str) -> str:
         """What the page says, and whom that rules out."""
-        register, page = self.world.register_by_url.get(self.visiting), self.world.by_url.get(self.visiting)
         self.wary = False
-        if register is not None and register.sentence.rstrip(".") in observation:
-            listed = {(one, register.relation): register.entity if one in register.members else _ELSE for one in self.left}
-            nobody = set(listed.values()) == {_ELSE}
-            self.wary = nobody and register.page.source == "gazette"  # it looks again, in the atlas
-            self.known = self.known if self.wary else {**self.known, **listed}
-            self._rule_out()
-            return NOBODY if nobody else HAS.format(names=self._names())
-        shown = [one for one in self._asked() if page is not None and page.sentences[one].rstrip(".") in observation]
-        if page is None or not shown:
+        if self.wanted is None:
+            return self._read_register(observation)
+        page, relation = self.world.by_url.get(self.visiting), self.wanted[1]
+        if page is None or page.sentences[relation].rstrip(".") not in observation:
             self.wary = True
             return ELSEWHERE
-        self.known = {**self.known, **{(page.entity, relation): int(page.claims[relation]) for relation in shown}}
-        facts = self.world.facts
-        said = " and ".join(said_of(relation, facts.object_text(page.claims[relation])) for relation in shown)
-        note = SAYS.format(name=facts.entities[page.entity].name, said=said)
-        left = self._rule_out()
-        if left is None:
-            return f"{note}."
-        fits = any(self._verdict(person) for person in left)
-        return note + (FITS if fits else OUT if left else NONE_LEFT).format(names=self._names())
+        facts, value = self.world.facts, int(page.claims[relation])
+        self.known = {**self.known, self.wanted: value}
+        return SAYS.format(name=facts.entities[page.entity].name, said=said_of(relation, facts.object_text(value)))
 
-    def _asked(self) -> list[str]:
-        """What it reads for on the page that it visits: of a candidate, where each condition begins."""
-        assert self.wanted is not None
-        first = [one.relations[0] for one in self.case.conditions]
-        return first if self.wanted[1] in first and self.wanted[0] in self.case.candidates else [self.wanted[1]]
-
-    def _rule_out(self) -> tuple[int, ...] | None:
-        """Who is left where anybody is ruled out. Of several one may be missed; where it is nobody, those before stay."""
-        verdicts = {person: self._verdict(person) for person in self.left}
-        best = True if True in verdicts.values() else None
-        left = tuple(person for person, verdict in verdicts.items() if verdict is best)
-        if len(left) == len(self.left):
-            return None
-        if len(left) > 1 and self.rng.random() < self.shares.miss:
+    def _read_register(self, observation: str) -> str:
+        """Of several who are left one may be missed; where it is nobody, those before stay."""
+        register = self.world.register_by_url.get(self.visiting)
+        if register is None:  # of something that it was wrongly told of
+            self.settled |= {self.looking_up}
+            return NOBODY
+        if register.sentence.rstrip(".") not in observation:
+            self.wary = True
+            return ELSEWHERE
+        nobody = set(self.left).isdisjoint(register.members)
+        if nobody and register.page.source == "gazette":
+            self.wary = True  # it looks again, in the atlas
+            return NOBODY
+        self.settled |= {self.looking_up}
+        self.out |= {person for person in self.left if person not in register.members}
+        left = tuple(person for person in self.left if person not in self.out)
+        if 1 < len(left) < len(self.left) and self.rng.random() < self.shares.miss:
             missed = self.rng.choice(left)
             left = tuple(person for person in left if person != missed)
         self.left = left or self.left
-        return left
-
-    def _verdict(self, person: int) -> bool | None:
-        """Whether this is the one, as far as is known."""
-        ends = [(*self._walk(person, one), one.object) for one in self.case.conditions]
-        if any(at != wanted for at, relation, wanted in ends if not relation):
-            return False
-        return None if any(relation for _, relation, _ in ends) else True
+        return NOBODY if nobody else HAS.format(names=self._names())
 
     def _names(self) -> str:
         return ", ".join(self.world.facts.entities[person].name for person in self.left)
