@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import typer
@@ -84,6 +84,7 @@ class Task(Frozen):
     after: str = ""  # an earlier task whose supervised model this SFT starts from; by default the shipped base
     without: tuple[str, ...] = ()  # arms that make no sense here
     model: Path | None = None  # an existing supervised model; by default one is trained
+    gains: Literal["answer", "milestones"] = "answer"  # which the gate reads
 
 
 class Arm(Frozen):
@@ -320,7 +321,7 @@ def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
         for kind, gain in {"answer": GainConfig(), "milestones": GainConfig(milestones=True, form=GainForm.PROB)}.items():
             of = {"files": (rollouts,), "model": model, "profile": task.config.profile, "gain": gain, "most": 10**6}
             figures[kind] = _seen(run_check(CheckConfig(**of), run.root / "gate" / f"{name}.{kind}", report, command))
-        figures["fails"] = fails(gate, figures)
+        figures["fails"] = fails(gate, figures, run.config.tasks[name].gains)
         found[name] = figures
         failed += [f"{name}: {reason}" for reason in figures["fails"]]
     replace_file(run.root / "gate.json", json.dumps(found, indent=1) + "\n")
@@ -340,13 +341,13 @@ def _seen(check: GainCheck) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def fails(gate: Gate, figures: dict[str, Any]) -> list[str]:
-    """Why a task does not pass, by the gains of the answer."""
+def fails(gate: Gate, figures: dict[str, Any], gains: str) -> list[str]:
+    """Why a task does not pass, by the ``gains`` of the answer or of milestones."""
     low, high = gate.pass_1
     found = [] if low <= figures["pass_1"] <= high else [f"pass@1 {figures['pass_1']:.1%} is not from {low:.0%} to {high:.0%}"]
     found += [] if figures["pass_8"] >= gate.pass_8 else [f"pass@8 {figures['pass_8']:.1%} is below {gate.pass_8:.0%}"]
     for name, words, least in (("auc_before", "AUC of needed visits", gate.auc_before), ("added_r2", "R²", gate.added_r2)):
-        seen = figures["answer"][name]
+        seen = figures[gains][name]
         if seen is None or seen[0] < least:
             found.append(f"{words} {'is not known' if seen is None else f'{seen[0]:.3f} is below {least:g}'}")
     return found

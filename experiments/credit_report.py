@@ -167,9 +167,10 @@ def _gate(run: Comparison) -> list[str]:
     for task, told in json.loads(file.read_text(encoding="utf-8")).items():
         fails = "**no**: " + "; ".join(told["fails"]) if told["fails"] else "yes"
         without = run.config.tasks[task].without
-        for kind, passes in [("answer", fails), *([] if "milestones" in without else [("milestones", "")])]:
+        for kind in ("answer", *(() if "milestones" in without else ("milestones",))):
             seen = [told[kind][name] for name in ("auc_final", "auc_before", "added_r2")]
             shown = [MISSING if one is None else f"{one[0]:.3f}" for one in seen]
+            passes = fails if kind == run.config.tasks[task].gains else ""
             row = (task, percent(told["pass_1"]), percent(told["pass_8"]), kind, *shown, passes)
             lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]

@@ -120,8 +120,10 @@ def test_units_are_found_by_whole_names_and_all_comparisons_are_counted(tmp_path
 
 def test_the_gate_names_everything_that_does_not_pass():
     seen = {"auc_before": [0.9, None], "added_r2": [0.03, [0.01, 0.05]]}
-    assert fails(Gate(), {"pass_1": 0.3, "pass_8": 0.85, "answer": seen}) == []
-    found = fails(Gate(), {"pass_1": 0.5, "pass_8": 0.7, "answer": {"auc_before": None, "added_r2": [0.01, None]}})
+    assert fails(Gate(), {"pass_1": 0.3, "pass_8": 0.85, "answer": seen}, "answer") == []
+    found = fails(
+        Gate(), {"pass_1": 0.5, "pass_8": 0.7, "milestones": {"auc_before": None, "added_r2": [0.01, None]}}, "milestones"
+    )
     assert len(found) == 4 and "AUC of needed visits is not known" in found[2]
 
 
