@@ -87,9 +87,14 @@ def written() -> str:
     return "\n".join(parts)
 
 
-def rows_of(model: type[BaseModel], path: str, known: dict[type[BaseModel], str], kind: str = "") -> Iterator[str]:
-    """A line for each setting, sections after the rest. What another table lists is referred to; arguments are left out."""
-    docs, inner = docs_of(model), list[tuple[str, type[BaseModel], str]]()
+def rows_of(
+    model: type[BaseModel], path: str, known: dict[type[BaseModel], str], kind: str = "", given: BaseModel | None = None
+) -> Iterator[str]:
+    """A line for each setting, sections after the rest. What another table lists is referred to; arguments are left out.
+
+    ``given``: what the section is by default, where that is not what its class says.
+    """
+    docs, inner = docs_of(model), list[tuple[str, type[BaseModel], str, BaseModel | None]]()
     base = next((one for one in model.__mro__ if one in known), None)
     if base is not None:
         yield refer(path, known[base], kind)
@@ -103,7 +108,10 @@ def rows_of(model: type[BaseModel], path: str, known: dict[type[BaseModel], str]
         listed = next((known[one] for part in below for one in part.__mro__ if one in known), "")
         if choices:
             kinds = choices[0].builtins
-            inner += [(key, settings_of(function, choices[0].base), one) for one, function in kinds.items()]
+            inner += [
+                (key, settings_of(function, choices[0].base), one, field.default if field.default.kind == one else None)
+                for one, function in kinds.items()
+            ]
             names = " ".join(f"`{one}`" for one in kinds)
             yield row(
                 f"{key}.kind", names, f"`{field.default.kind}`", f"The {choices[0].what}: one of these or `file.py:name`."
@@ -111,11 +119,12 @@ def rows_of(model: type[BaseModel], path: str, known: dict[type[BaseModel], str]
         elif listed:
             yield refer(f"{key}.", listed)
         elif below and get_origin(field.annotation) not in (dict, tuple, list):
-            inner.append((key, below[0], ""))
+            inner.append((key, below[0], "", None))
         else:
-            yield row(key, type_of(field), default_of(field), first_sentence(docs.get(name, "")), kind)
-    for key, section, one in inner:
-        yield from rows_of(section, f"{key}.", known, one or kind)
+            default = default_of(field, getattr(given, name, None) if given else _by_class(field))
+            yield row(key, type_of(field), default, first_sentence(docs.get(name, "")), kind)
+    for key, section, one, its_default in inner:
+        yield from rows_of(section, f"{key}.", known, one or kind, its_default)
 
 
 def same_field(base: type[BaseModel], name: str, field: FieldInfo) -> bool:
@@ -157,8 +166,11 @@ def allowed(parts: list[Any]) -> list[str]:
     return names + [str(name) for part in parts if get_origin(part) is Literal for name in get_args(part)]
 
 
-def default_of(field: FieldInfo) -> str:
-    value = field.get_default(call_default_factory=True, validated_data={})
+def _by_class(field: FieldInfo) -> Any:
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+def default_of(field: FieldInfo, value: Any) -> str:
     if value is PydanticUndefined:
         return "needed"
     if isinstance(value, tuple) and value == tuple(allowed(parts_of(field.annotation))) != ():
