@@ -3,8 +3,8 @@
 Each register that it reads rules several of them out, so that the answer becomes likelier page by page, also for somebody who
 guesses: in a chain of names nobody has seen, only the last page can do that. Exactly one candidate fulfils all conditions of a
 question, by the facts. The *short* form names what the conditions are about: "worked for the Tar Guild". The *long* one
-describes it by two to four facts that have to be looked up before its register can be: "worked for the body behind the Zak
-Fair". ``meta`` has the way's facts with their pages.
+describes it by four facts that have to be looked up before its register can be: "worked for the employer of the mayor of the
+home town of the partner of the chemist Zak". ``meta`` has the way's facts with their pages.
 """
 
 import random
@@ -21,15 +21,15 @@ from sanderling.world.encyclopedia import BY_NAME, REGISTERS, Encyclopedia, Fact
 CANDIDATES = 8
 _MOST_BEYOND = 3  # candidates that fulfil the first so many conditions and not the next
 _MOST_LURES = 2  # candidates that the first condition rules out, and a later one would not
-_THREE = 0.92  # of draws are for three conditions; they are found more seldom, and become about two questions of five
-_DESCRIBED = {2: (4, 4), 3: (2, 2, 3)}  # by the number of conditions, how many facts describe what each is about, if long
+_THREE = 0.92  # of short draws are for three conditions; they are found more seldom, and become about two questions of five
+_DESCRIBED = 4  # facts in a row that describe what each of the long form's two conditions is about
 
 
 class Form(StrEnum):
     """How long the way is."""
 
     SHORT = "short"  # two or three registers
-    LONG = "long"  # as many, of things that seven or eight other pages tell
+    LONG = "long"  # two registers, of things that eight other pages tell
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _draw(facts: Facts, form: Form, rng: random.Random) -> Case | None:
     """Candidates of whom each condition, in its turn, rules some out and the last one leaves the answer; None: not found."""
     people = [entity.id for entity in facts.entities if entity.kind is Kind.PERSON]
     answer = rng.choice(people)
-    relations = rng.sample(REGISTERS, 3 if rng.random() < _THREE else 2)
+    relations = rng.sample(REGISTERS, 3 if form is Form.SHORT and rng.random() < _THREE else 2)
     conditions = [Condition(one, end := int(facts.objects[answer, one]), end) for one in relations]
     rng.shuffle(people)
     fulfilling: list[list[int]] = [[] for _ in conditions]  # the first so many, and not the next
@@ -159,11 +159,10 @@ def _described(facts: Facts, conditions: list[Condition], chosen: list[int], rng
     for (subject, relation), value in facts.objects.items():
         if isinstance(value, int):
             leading.setdefault(value, []).append((subject, relation))
-    lengths = _DESCRIBED[len(conditions)]
     used = {*chosen, *(one.object for one in conditions)}
     found: list[Condition] = []
-    for one, length in zip(conditions, rng.sample(lengths, len(lengths)), strict=True):
-        way = _way_to(one.object, length, leading, used, rng)
+    for one in conditions:
+        way = _way_to(one.object, _DESCRIBED, leading, used, rng)
         if way is None:
             return None
         used |= {subject for subject, _ in way}
