@@ -131,6 +131,7 @@ class Criterion(Frozen):
     seed: int = 0
     compared: dict[str, list[str]] = Field(default={})  # each arm to those it is compared with
     halved: dict[str, str] = Field(default={})  # an arm after half of its rollouts to another's end
+    margin: float = Field(default=0.0, ge=0)  # what it may lack there and have reached it, by the interval's lower end
 
 
 class CreditConfig(Frozen):
@@ -153,7 +154,7 @@ class CreditConfig(Frozen):
         named = {*self.criterion.compared, *self.criterion.halved, *self.criterion.halved.values(), *self.measuring.halfway}
         named |= {other for others in self.criterion.compared.values() for other in others}
         for at, (name, task) in enumerate(self.tasks.items()):
-            if task.after not in {"", *[*self.tasks][:at]}:
+            if task.model is None and task.after not in {"", *[*self.tasks][:at]}:
                 raise ValueError(f"tasks.{name}.after: {task.after} is no task before it")
         named |= {arm.tuned_as for arm in self.arms.values() if arm.tuned_as}
         named |= {arm for task in self.tasks.values() for arm in task.without}
@@ -227,9 +228,9 @@ class Comparison:
 
     def task(self, name: str) -> TinyRun:
         """A task as a run of the tiny recipe: its worlds, questions and supervised models."""
-        recipe, after = self.recipe(name), self.config.tasks[name].after
-        if after:
-            recipe = recipe.model_copy(update={"base": self.supervised(after)})
+        recipe, told = self.recipe(name), self.config.tasks[name]
+        if told.after and told.model is None:
+            recipe = recipe.model_copy(update={"base": self.supervised(told.after)})
         return TinyRun(self.root / "tasks" / name, recipe)
 
     def supervised(self, name: str) -> Path:

@@ -224,11 +224,11 @@ def _task(config: CreditConfig, task: str, units: Units) -> tuple[dict[str, Any]
             how = "" if of is cells else " after half of the rollouts"
             name = f"{arms[one].label.removeprefix('+ ')}{how} less {arms[other].label.removeprefix('+ ')}"
             found[name], figures["differences"][name] = gap, gap.as_json()
-            lines.append(f"- {name}: {_verdict(gap, seeds, config)}.")
+            lines.append(f"- {name}: {_verdict(gap, seeds, config, halved=of is halves)}.")
     return figures, found, lines
 
 
-def _verdict(found: Estimate, seeds: int, config: CreditConfig) -> str:
+def _verdict(found: Estimate, seeds: int, config: CreditConfig, *, halved: bool) -> str:
     """What a difference's interval allows to say."""
     interval = found.interval
     shown = MISSING if interval is None else f"{points(interval.low)} to {points(interval.high)}"
@@ -236,6 +236,8 @@ def _verdict(found: Estimate, seeds: int, config: CreditConfig) -> str:
         verdict = "under way, so nothing is said"
     elif interval is None:
         verdict = "nothing varied, so nothing is said"
+    elif halved:
+        verdict = "reached" if interval.low > -config.criterion.margin else "not shown to be reached"
     else:
         verdict = "better" if interval.low > 0 else "worse" if interval.high < 0 else "not told apart"
     return f"{points(found.value)} points ({shown}, {seeds} seed{'' if seeds == 1 else 's'}): {verdict}"

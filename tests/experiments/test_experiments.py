@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,9 @@ def test_arms_have_equal_rollouts_equal_trials_and_seeds_of_their_own():
     assert {(unit.task, unit.arm) for unit in run.trials()} == {(t, a) for t in ("short", "long") for a in ("grpo", "igpo")}
     assert len(run.trials()) == 2 * 2 * 3 * 2 and not {*config.tuning.seeds} & {*config.seeds}
     lrs = {task: {"grpo": 1e-4, "igpo": 2e-4} for task in config.tasks}
-    assert {(unit.arm, unit.lr) for unit in run.units(lrs)} == {
-        ("sft", 0.0), ("grpo", 1e-4), *((arm, 2e-4) for arm in ("igpo", "placebo", "milestones", "undiscounted", "dr-venus")),
-    }  # fmt: skip
+    with_gains = ("igpo", "placebo", "milestones", "milestones-placebo", "undiscounted", "dr-venus")
+    units = {("sft", 0.0), ("grpo", 1e-4), *((arm, 2e-4) for arm in with_gains)}
+    assert {(unit.arm, unit.lr) for unit in run.units(lrs)} == units
     assert all(arm.gain is None or arm.gain.probe is None for arm in arms.values()), "no probe is written by hand"
 
 
@@ -91,12 +91,19 @@ def test_intervals_are_over_seeds_worlds_and_questions_and_differences_are_of_pa
 
 def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: Path):
     (tmp_path / "units").mkdir()
-    for arm, right in (("sft", [1, 1, 1, 1]), ("grpo", [2, 2, 2, 2]), ("milestones", [3, 4, 3, 4])):
-        for seed in (1, 2):
-            told = unit(seed, right, counts_at_half=unit(seed, right)["counts"], curve=[[0, 0.25], [64, 0.5]])
-            (tmp_path / "units" / f"long.{arm}.seed-{seed}.json").write_text(json.dumps(told))
-    text = write_report(Comparison(tmp_path, settings()), "python experiments/credit.py").read_text()
-    assert "6 of 65 units" in text and "| SFT | 2 | – | 25.0%" in text
+
+    def report_of(seeds: Sequence[int]) -> str:
+        for arm, right in (("sft", [1, 1, 1, 1]), ("grpo", [2, 2, 2, 2]), ("milestones", [3, 4, 3, 4])):
+            for seed in seeds:
+                told = unit(seed, right, counts_at_half=unit(seed, right)["counts"], curve=[[0, 0.25], [64, 0.5]])
+                (tmp_path / "units" / f"long.{arm}.seed-{seed}.json").write_text(json.dumps(told))
+        return write_report(Comparison(tmp_path, settings()), "python experiments/credit.py").read_text()
+
+    assert "after half of the rollouts less GRPO: +37.5 points (+25.0 to +50.0, 5 seeds): reached" in report_of(range(1, 6))
+    for file in (tmp_path / "units").glob("*.seed-[345].json"):
+        file.unlink()
+    text = report_of(())
+    assert "6 of 60 units" in text and "| SFT | 2 | – | 25.0%" in text
     assert "after half of the rollouts less GRPO: +37.5 points" in text and "under way, so nothing is said" in text
 
 
@@ -114,7 +121,7 @@ def test_units_are_found_by_whole_names_and_all_comparisons_are_counted(tmp_path
         (tmp_path / "trials" / f"long.grpo.lr-0.0002.seed-{seed}.json").write_text(json.dumps(told))
     text = write_report(Comparison(tmp_path, config), "python experiments/credit.py").read_text()
     assert "| SFT | 5 | – | 25.0%" in text and "| SFT | 5 | – | 75.0%" in text
-    assert "of 18 comparisons" in text, "after half of the rollouts, too"
+    assert "of 22 comparisons" in text, "after half of the rollouts, too"
     assert "| long | + GRPO | – | 37.5% | – |" in text
 
 

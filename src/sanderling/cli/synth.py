@@ -79,7 +79,7 @@ def elimination(
     out: Out,
     count: Annotated[int, option("--count", "How many questions.", min=1)] = 100,
     form: Annotated[
-        Form, option("--form", "Short: 2-3 registers. Long: 10-25 pages, most of which lead to these.")
+        Form, option("--form", "Short: 2-3 registers. Long: 10 pages, most of which lead to two of these.")
     ] = Form.LONG,
     seed: SeedOf = 0,
 ) -> None:

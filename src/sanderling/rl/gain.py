@@ -220,7 +220,7 @@ def find_targets(trajectories: Sequence[Trajectory], config: GainConfig) -> dict
             fact = Target(forms, closing, is_answer=False)
             if leads := _leads(turns, fact, other):
                 targets.append(replace(fact, probe=config.probe or _commonest(leads) or closing))
-        found[name] = tuple(dict.fromkeys(targets))  # what two facts tell in the same words counts once
+        found[name] = tuple(targets)
     return found
 
 
@@ -265,12 +265,18 @@ def read_facts(question: Question) -> list[Fact]:
 
 
 def milestones(question: Question) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What the facts tell, and what of: but for the answer, and what the question or a fact before told."""
-    seen = {answer.casefold() for answer in question.answers}
+    """What the facts tell, and what of: but for the answer, and what the question or a fact before told.
+
+    That something before is also told of the answer is no milestone: whoever can say it has the answer.
+    """
+    answers = {answer.casefold() for answer in question.answers}
+    seen, objects = set[tuple[str, ...]](), set[str]()
     for fact in facts_of(question):
-        names = {form.casefold() for form in fact.forms} | {key := f"{fact.other}\0{fact.forms[0]}"}
-        if not seen & names and not _told(question, fact.forms):
+        names, key = {form.casefold() for form in fact.forms}, (fact.other, *fact.forms)
+        again = key in seen or (fact.other.casefold() in answers and names & objects)
+        if not (again or answers & names or _told(question, fact.forms)):
             seen.add(key)
+            objects |= names
             yield fact.forms, fact.other
 
 

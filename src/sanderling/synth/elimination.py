@@ -1,6 +1,6 @@
 """Elimination over a generated encyclopedia: who of eight people fulfils all conditions? And the teacher's head that finds out.
 
-Each register that it reads rules several of them out, so that the answer becomes likelier page by page, also for somebody who
+Each register that it reads rules some of them out, so that the answer becomes likelier page by page, also for somebody who
 guesses: in a chain of names nobody has seen, only the last page can do that. Exactly one candidate fulfils all conditions of a
 question, by the facts. The *short* form names what the conditions are about: "worked for the Tar Guild". The *long* one
 describes it by four facts that have to be looked up before its register can be: "worked for the employer of the mayor of the
@@ -21,7 +21,7 @@ from sanderling.world.encyclopedia import BY_NAME, REGISTERS, Encyclopedia, Fact
 CANDIDATES = 8
 _MOST_BEYOND = 3  # candidates that fulfil the first so many conditions and not the next
 _MOST_LURES = 2  # candidates that the first condition rules out, and a later one would not
-_THREE = 0.92  # of short draws are for three conditions; they are found more seldom, and become about two questions of five
+_THREE = 0.92  # of short draws are for three conditions; they are found more seldom, and become about three questions of ten
 _DESCRIBED = 4  # facts in a row that describe what each of the long form's two conditions is about
 
 
@@ -231,7 +231,6 @@ class EliminationHead(Head):
 
     case: Case
     left: tuple[int, ...]
-    out: frozenset[int] = frozenset()
     known: Mapping[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
     """The objects of (subject, relation), as far as it has read. Replaced, never changed."""
     settled: frozenset[str] = frozenset()  # conditions whose register it has read, by their relations
@@ -295,24 +294,23 @@ class EliminationHead(Head):
     def _read_register(self, observation: str) -> str:
         """Of several who are left one may be missed; where it is nobody, those before stay."""
         register = self.world.register_by_url.get(self.visiting)
-        if register is None:  # of something that it was wrongly told of
-            self.settled |= {self.looking_up}
-            return NOBODY
-        if register.sentence.rstrip(".") not in observation:
+        if register is None or register.sentence.rstrip(".") not in observation:
             self.wary = True
+            if register is None:  # there is none: it was told wrongly what to look up
+                self.settled |= {self.looking_up}
             return ELSEWHERE
-        nobody = set(self.left).isdisjoint(register.members)
-        if nobody and register.page.source == "gazette":
+        left = tuple(person for person in self.left if person in register.members)
+        if not left and register.page.source == "gazette":
             self.wary = True  # it looks again, in the atlas
             return NOBODY
         self.settled |= {self.looking_up}
-        self.out |= {person for person in self.left if person not in register.members}
-        left = tuple(person for person in self.left if person not in self.out)
+        if not left:
+            return NOBODY
         if 1 < len(left) < len(self.left) and self.rng.random() < self.shares.miss:
             missed = self.rng.choice(left)
             left = tuple(person for person in left if person != missed)
-        self.left = left or self.left
-        return NOBODY if nobody else HAS.format(names=self._names())
+        self.left = left
+        return HAS.format(names=self._names())
 
     def _names(self) -> str:
         return ", ".join(self.world.facts.entities[person].name for person in self.left)
