@@ -336,7 +336,12 @@ def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
 
 def _seen(check: GainCheck) -> dict[str, Any]:
     """What the gate reads of a check."""
-    figures = {"auc_final": check.auc_final, "auc_before": check.auc_before, "added_r2": check.added_r2}
+    figures = {
+        "auc_final": check.auc_final,
+        "auc_before": check.auc_before,
+        "added_r2": check.added_r2,
+        "needed_r2": check.needed_r2,
+    }
     return {name: None if one is None else [one.value, one.interval] for name, one in figures.items()} | {
         "probe": [check.probe.own, check.probe.behind], "sentence": check.sentence,
     }  # fmt: skip

@@ -112,6 +112,7 @@ def test_gains_that_follow_worth_are_worth_it_and_those_that_do_not_see_needed_v
     assert check.auc_before.interval is not None and check.added_r2.interval is not None
     assert check.auc_before.interval[0] <= check.auc_before.value <= check.auc_before.interval[1]
     assert (check.added_r2.value > 0.1) is sees
+    assert check.needed_r2 is not None and check.needed_r2.value > 0.1, "whatever gains say"
     assert ("worth a try" in check.sentence) is sees and ("do not see needed visits" in check.sentence) is not sees
 
 

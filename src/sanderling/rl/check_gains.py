@@ -5,8 +5,8 @@ it than where the policy itself wrote that answer. Gains may not see *needed vis
 ``meta.facts``: so there is the AUC of gain for these against other visits, for the answer's fact and for those before it. And
 they may say nothing that *outcomes* do not say. A turn's true worth is known where rollouts of a group share their first calls:
 the mean outcome of the others that also took the turn, less that of all others that stood before it. What gains add to the R²
-that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach. Importable
-without torch.
+that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach; what it would add
+to know which visits are needed says how much there is to be taught. Importable without torch.
 """
 
 from collections import Counter, defaultdict
@@ -82,6 +82,7 @@ class GainCheck:
     within: float | None  # share of the variance of gains' credit that lies within trajectories
     outcome_r2: Figure | None  # of GRPO's advantages over turns' worth
     added_r2: Figure | None  # what gains add to it
+    needed_r2: Figure | None  # what knowing needed visits would add in their place
     config: GainConfig  # how these gains were measured
     gains: dict[str, list[float]]  # by what a visit brings, sorted
 
@@ -111,8 +112,12 @@ class GainCheck:
         elif self.auc_final is not None and self.auc_final.is_below(LEAST_AUC):
             found.append(f"they do not see the visits that bring the answer (AUC {self.auc_final})")
         if self.added_r2 is not None and self.added_r2.is_below(LEAST_ADDED):
-            found.append(f"they add {self.added_r2} to the R² of outcomes")
+            found.append(self._adds(self.added_r2))
         return found
+
+    def _adds(self, added: Figure) -> str:
+        most = "" if self.needed_r2 is None else f", and knowing needed visits {self.needed_r2.value:.3f}"
+        return f"they add {added} to the R² of outcomes{most}"
 
     @property
     def sentence(self) -> str:
@@ -128,8 +133,7 @@ class GainCheck:
                 "Make 16 or more of each of 30 questions."
             )
         if not self.is_worth_it:
-            added = f"they add {self.added_r2} to the R² of outcomes"
-            return f"It cannot be said yet whether gains can teach: {added}. Make more rollouts."
+            return f"It cannot be said yet whether gains can teach: {self._adds(self.added_r2)}. Make more rollouts."
         seen = "" if self.auc_before is None else f", and see needed visits before the last (AUC {self.auc_before.value:.2f})"
         return f"Gains are worth a try: they add {self.added_r2.value:+.3f} to the R² of outcomes{seen}."
 
@@ -158,7 +162,8 @@ def check_gains(
             return None
         return _resampled(lambda at: _auc(table.gain[visits[at]], needed[at]), questions[visits])
 
-    outcome_r2, added_r2 = _explained(batch, table, credit, questions)
+    needed = np.where((brings == FINAL) | (brings == BEFORE), 1.0, 0.0)
+    outcome_r2, added_r2, needed_r2 = _explained(batch, table, credit, questions, needed)
     return GainCheck(
         rollouts=len(batch),
         questions=len({one.trajectory.question.id for one in batch}),
@@ -172,6 +177,7 @@ def check_gains(
         within=_share_within(credit.gain, table.trajectory),
         outcome_r2=outcome_r2,
         added_r2=added_r2,
+        needed_r2=needed_r2,
         config=config,
         gains={kind: sorted(map(float, table.gain[brings == kind])) for kind in (FINAL, BEFORE, OTHER)},
     )
@@ -298,24 +304,30 @@ def turns_worth(batch: Sequence[Graded], table: TurnTable) -> tuple[FloatArray, 
 
 
 def _explained(
-    batch: Sequence[Graded], table: TurnTable, credit: Components, questions: IntArray
-) -> tuple[Figure | None, Figure | None]:
-    """The R² of GRPO's advantages over turns' worth, and what gains' credit adds; gains themselves where that has none."""
+    batch: Sequence[Graded], table: TurnTable, credit: Components, questions: IntArray, needed: FloatArray
+) -> tuple[Figure | None, Figure | None, Figure | None]:
+    """The R² of GRPO's advantages over turns' worth, what gains' credit adds, and what knowing ``needed`` visits would.
+
+    Gains themselves where there is no credit of them.
+    """
     worth, weight = turns_worth(batch, table)
     known = np.flatnonzero(weight > 0)
     of = questions[known]
     if known.size < _LEAST or np.unique(of).size < _LEAST_QUESTIONS:
-        return None, None
+        return None, None, None
     gain = credit.gain if credit.gain.any() else np.where(table.gain_scored, table.gain, 0.0)
-    columns = [grpo(table, GrpoConfig()).total[known], gain[known]]
-    nothing, outcome, both = (_left(worth[known], columns[:size], weight[known], of) for size in range(3))
+    outcomes = grpo(table, GrpoConfig()).total
+    designs = ([], [outcomes], [outcomes, gain], [outcomes, needed])
+    nothing, outcome, both, best = (
+        _left(worth[known], [one[known] for one in columns], weight[known], of) for columns in designs
+    )
     if not nothing.any():
-        return None, None
+        return None, None, None
 
     def share(less: FloatArray) -> Figure:
         return _resampled(lambda at: float(less[at].sum() / max(nothing[at].sum(), 1e-12)), of)
 
-    return share(nothing - outcome), share(outcome - both)
+    return share(nothing - outcome), share(outcome - both), share(outcome - best) if needed[known].any() else None
 
 
 # -- statistics --------------------------------------------------------------------------------------------------------------
