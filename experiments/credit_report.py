@@ -148,8 +148,7 @@ def _made_with(run: Comparison) -> str:
     compared = sum({(task, one), (task, other)} <= arms for task in config.tasks for one, other in pairs)
     rollouts = config.rl["steps"] * config.rl["questions_per_step"] * config.rl["group_size"]
     return (
-        f"{done} of {len(units)} units (arms: {len(config.arms)}, tasks: {len(config.tasks)}, seeds: {len(config.seeds)}); "
-        f"{rollouts:,} rollouts for each trained arm, {len(run.trials())} trials. "
+        f"{done} of {len(units)} units (a task, an arm and a seed each); {rollouts:,} rollouts for each trained one. "
         f"{100 * config.criterion.level:.0f}% intervals over held-out worlds, seeds and questions, each by itself: of "
         f"{compared} comparisons some would exclude 0 by chance. "
         f"On {machine()}."

@@ -1,12 +1,12 @@
 """Whether information gain can teach a policy, said before anything is trained: figures of a few hundred rollouts.
 
-Gains can fail in three ways, each with its figure. The *probe* may be foreign: an accepted answer has fewer nats a token behind
-it than where the policy itself wrote that answer. Gains may not see *needed visits*, which are the first to bring a fact of
+Gains can fail in three ways, each with its figure. The *probe* may be foreign: an accepted answer is less likely behind it than
+where the policy itself wrote that answer. Gains may not see *needed visits*, which are the first to bring a fact of
 ``meta.facts``: so there is the AUC of gain for these against other visits, for the answer's fact and for those before it. And
-they may say nothing that *outcomes* do not say. A turn's true worth is known where rollouts of a group share their first calls:
-the mean outcome of the others that also took the turn, less that of all others that stood before it. What gains add to the R²
-that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach; what it would add
-to know which visits are needed says how much there is to be taught. Importable without torch.
+they may say nothing that *outcomes* do not say. A turn's worth can be estimated where rollouts of a group share their first
+calls: the mean outcome of the others that also took the turn, less that of all others that stood before it. What gains add to
+the R² that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach; what it
+would add to know which visits are needed says how much there is to be taught. Importable without torch.
 """
 
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ from sanderling.train.rows import FloatArray, IntArray, Scorer, ScoreRequest
 from sanderling.world.addresses import canonical_url
 
 FOREIGN = 1.0  # nats a token that answers lose behind a foreign probe
-LEAST_AUC = 0.75  # of needed visits before the last
+LEAST_AUC = 0.75  # of needed visits
 LEAST_ADDED = 0.02  # R² that gains add to outcomes
 _LEAST_OTHERS = 4  # rollouts that share a turn, or the calls before it, without which its worth is not known
 _LEAST_QUESTIONS = 8  # without which nothing is held against worth: an interval over fewer is too narrow

@@ -19,9 +19,9 @@ from sanderling.synth.head import EARLY, Head, ModeShares
 from sanderling.world.encyclopedia import BY_NAME, REGISTERS, Encyclopedia, Facts, Kind, Site, register_url, said_of, url_of
 
 CANDIDATES = 8
-_MOST_BEYOND = 3  # candidates that fulfil the first so many conditions and not the next
-_MOST_LURES = 2  # candidates that the first condition rules out, and a later one would not
-_THREE = 0.92  # of short draws are for three conditions; they are found more seldom, and become about three questions of ten
+_MOST_BEYOND = 3  # candidates that each condition after the first rules out, at most
+_MOST_LURES = 2  # candidates that only the first condition rules out, at most
+_THREE = 0.92  # of short draws try three conditions; few of these succeed, so about three questions of ten have three
 _DESCRIBED = 4  # facts in a row that describe what each of the long form's two conditions is about
 
 
@@ -218,15 +218,15 @@ REGISTER = "I need the register of {name}."
 NEED = "I need the page of {name}."
 HEARSAY = "The gazette will do."
 THOUGHTS = (HAS, SAYS, NOBODY, ELSEWHERE, REGISTER, NEED, HEARSAY, EARLY)
-"""Everything the teacher ever thinks; it gives its mode away."""
+"""Everything the teacher ever thinks; it tells which fault it commits."""
 
 
 @dataclass
 class EliminationHead(Head):
     """One question in the teacher's head: who is left, and what it has read.
 
-    A guess comes without a word on the page before it, and anybody who is left is as likely: what an answer is worth can be
-    learnt for every moment.
+    An early guess says nothing of the page just read, and picks anybody who is left: so a student learns for every moment how
+    likely each of them is.
     """
 
     case: Case
