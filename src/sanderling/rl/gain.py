@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -119,22 +119,22 @@ class GainPlan:
     pairs: tuple[tuple[int, int, int], ...]
     """``(turn, boundary before, boundary after)`` of each scored turn; boundaries count the distinct contexts."""
     turns: int
+    boundaries: int
     forms: tuple[int, ...]
-    """How many forms each target has, in the order in which they were asked at each boundary."""
+    """How many forms each target has, in the order in which they are asked at each boundary."""
     known: tuple[int, ...]
-    """The first boundary before which the policy has named each target: from there on it stays what it was."""
+    """The first boundary before which the policy has named each target: from there on it is not asked and stays what it was."""
     form: GainForm
 
     def values(self, scores: Sequence[FloatArray]) -> FloatArray:
         """What each target has at each boundary [boundaries, targets]. Raises UserError for numbers that are not finite."""
-        means = np.array([float(values.mean()) for values in scores])
+        means = [float(values.mean()) for values in scores]
         if not np.isfinite(means).all():
             raise UserError("The model's log-probabilities of answers are not finite: take weights from before they broke.")
-        at_boundary = means.reshape(-1, sum(self.forms))
-        ends = list(accumulate(self.forms, initial=0))
-        best = np.stack([at_boundary[:, start:end].max(axis=1) for start, end in pairwise(ends)], axis=1)
-        for target, known in enumerate(self.known):
-            best[known:, target] = best[known - 1, target]
+        asked, best = iter(means), np.empty((self.boundaries, len(self.forms)))
+        for at in range(self.boundaries):
+            for target, (forms, known) in enumerate(zip(self.forms, self.known, strict=True)):
+                best[at, target] = max(islice(asked, forms)) if at < known else best[at - 1, target]
         return np.exp(best) if self.form is GainForm.PROB else best
 
     def gains(self, scores: Sequence[FloatArray]) -> list[float | None]:
@@ -161,19 +161,26 @@ def plan_gains(trajectory: Trajectory, targets: Sequence[Target], tokenizer: Tok
         last = after
     wanted = list(dict.fromkeys(node for _, *ends in pairs for node in ends))
     number = {node: index for index, node in enumerate(wanted)}
-    probes = [forced(tokenizer, target.probe, form) for target in targets for form in target.forms] if wanted else []
+    known = tuple(_known(trajectory, target, [turn for turn, *_ in pairs]) for target in targets)
+    probes = [[forced(tokenizer, target.probe, form) for form in target.forms] for target in targets]
     branches, ends = contexts(trajectory, wanted)
+    asked = [
+        (branch, cut, ids, span)
+        for at, (branch, cut) in enumerate(ends)
+        for forms, first in zip(probes, known, strict=True)
+        if at < first
+        for ids, span in forms
+    ]
     request = ScoreRequest(
         ids=branches[0],
-        cuts=[cut for _, cut in ends for _ in probes],
-        continuations=[ids for _ in wanted for ids, _ in probes],
-        answer_spans=[span for _ in wanted for _, span in probes],
+        cuts=[cut for _, cut, *_ in asked],
+        continuations=[ids for *_, ids, _ in asked],
+        answer_spans=[span for *_, span in asked],
         others=tuple(branches[1:]),
-        on=[branch for branch, _ in ends for _ in probes],
+        on=[branch for branch, *_ in asked],
     )
     numbered = tuple((turn, number[before], number[after]) for turn, before, after in pairs)
-    known = tuple(_known(trajectory, target, [turn for turn, *_ in pairs]) for target in targets)
-    return GainPlan(request, numbered, len(tools), tuple(len(target.forms) for target in targets), known, config.form)
+    return GainPlan(request, numbered, len(tools), len(wanted), tuple(map(len, probes)), known, config.form)
 
 
 def _known(trajectory: Trajectory, target: Target, scored: Sequence[int]) -> int:
