@@ -140,7 +140,7 @@ TWO_ARMS = (ARMS, "criterion.compared={grpo = ['sft']}", "criterion.halved={grpo
 
 @pytest.mark.slow
 def test_the_comparison_from_end_to_end_and_once_more(tmp_path: Path):
-    small = (*TWO_ARMS, "tasks.short.without=[]")
+    small = (*TWO_ARMS, "tasks.short.without=[]", "tasks.long.without=[]")
     config, out = settings(*QUICK, *small, "tuning.lrs=[1e-4,1e-3]", "workers=1"), tmp_path / "out"
     run_comparison(config, out, silent(), "command")
     names = {file.name for file in (out / "units").iterdir()}
