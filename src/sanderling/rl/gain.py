@@ -274,7 +274,7 @@ def read_facts(question: Question) -> list[Fact]:
 def milestones(question: Question) -> Iterator[tuple[tuple[str, ...], str]]:
     """What the facts tell, and what of: but for the answer, and what the question or a fact before told.
 
-    That something before is also told of the answer is no milestone: whoever can say it has the answer.
+    A fact about the answer whose object an earlier fact told is left out: nothing but the answer is new in it.
     """
     answers = {answer.casefold() for answer in question.answers}
     seen, objects = set[tuple[str, ...]](), set[str]()
