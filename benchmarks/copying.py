@@ -10,7 +10,6 @@ copying. Reported per distance (tokens back to the name's last occurrence): case
 import argparse
 import json
 import random
-import sys
 from collections import defaultdict
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -20,11 +19,9 @@ import torch
 
 from sanderling.core.chat import load_tokenizer
 from sanderling.policy.model_directory import load_model
+from sanderling.recipes.tiny_text import documents
 from sanderling.runs.progress import command_line, machine
 from sanderling.world.encyclopedia import Names, generate_encyclopedia
-
-sys.path.append(str(Path(__file__).parents[1] / "experiments"))
-from tiny_base import documents
 
 TOKENS = 700
 BOUNDS = (8, 16, 32, 64, 128, 256, TOKENS)

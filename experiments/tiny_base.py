@@ -2,10 +2,8 @@
 
     python experiments/tiny_base.py --out runs/base
 
-Run ahead, once; its result is shipped. Compiles the model's layers, which needs a C++ compiler. The texts are pages of training
-worlds, fact sheets that list what a page says, and lists of titles, addresses and sentences, so that reading a fact back, and
-copying a name never seen before, is what lowers the loss. Step n's texts come from world n alone, so a run resumes at any step
-without a cursor.
+Run ahead, once; its result is shipped. Compiles the model's layers, which needs a C++ compiler. Step n's texts come from world
+n alone, so a run resumes at any step without a cursor.
 """
 
 import random
@@ -15,7 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from pydantic import Field
 from rich.console import Console
@@ -25,21 +22,19 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import TINY
 from sanderling.core.types import Role
+from sanderling.recipes.tiny_text import FIRST_WORLD, fact_sheet, page_text, text_rows
 from sanderling.runs.files import locked
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import after_interrupt
 from sanderling.synth.chains import THOUGHTS, chain_questions
 from sanderling.train.config import OptimizerKind, Precision, Schedule, TrainerConfig
-from sanderling.train.random_model import END_OF_TEXT, ModelShape, train_tokenizer, write_random_model
+from sanderling.train.random_model import ModelShape, train_tokenizer, write_random_model
 from sanderling.train.rows import Row
 from sanderling.world.encyclopedia import (
     SYLLABLE_LETTERS,
     SYLLABLES,
-    Encyclopedia,
-    EncyclopediaPage,
     Site,
     generate_encyclopedia,
-    render_pages,
 )
 
 PHRASES = (
@@ -55,12 +50,6 @@ PHRASES = (
 """Protocol boilerplate that the tiny tokenizer spells in one token."""
 FRAME = (TINY.system_prompt, TINY.force_hint, f"{Role.SYSTEM}\n", f"{Role.USER}\n", f"{Role.ASSISTANT}\n", "a town …\n")
 """What else stands around the words of a task: the tokenizer is to know it."""
-SHEET_SHARE, LIST_SHARE = 0.7, 0.6
-"""Share of a text's pages whose claims are also listed; of texts with a list of titles, addresses and sentences."""
-TOKENS_PER_ENTITY = 220
-"""About as long is what a text says of one entity."""
-FIRST_WORLD = 1_000_000
-"""Seed of the first training world; the recipe's worlds have seeds below it."""
 
 
 class Stretch(Frozen):
@@ -69,11 +58,6 @@ class Stretch(Frozen):
     steps: int = Field(ge=1)
     row_tokens: int = Field(ge=32)
     rows: int = Field(ge=1)
-
-    @property
-    def linked(self) -> int:
-        """Entities of a text, so that it is about as long as a row: of a text cut short, the retellings would be lost."""
-        return max(1, round(self.row_tokens / TOKENS_PER_ENTITY))
 
 
 class BaseConfig(Frozen):
@@ -123,68 +107,6 @@ class BaseConfig(Frozen):
         return self.stretches[-1]
 
 
-def documents(world: Encyclopedia, rng: random.Random, linked: int = 2) -> Iterator[str]:
-    """Endless texts about a world, each of so many linked entities.
-
-    Parts of a text (pages, fact sheets, a list of addresses) stand in any order, so that what is said again is said far
-    apart as often as close by.
-    """
-    tellings = _tellings(world)
-    while True:
-        chosen = _walk(world, tellings, rng, linked)
-        parts = [page_text(item, rng) for item in chosen]
-        parts += [fact_sheet(world, item, rng) for item in chosen if rng.random() < SHEET_SHARE]
-        if rng.random() < LIST_SHARE:
-            parts.append("\n".join(f"{item.page.title}\n{item.page.url}\n{_lead(item, rng)}" for item in chosen))
-        rng.shuffle(parts)
-        yield "\n\n".join(parts)
-
-
-def page_text(item: EncyclopediaPage, rng: random.Random) -> str:
-    """A page as running text under its title, its address, or both."""
-    title, url = item.page.title, item.page.url
-    return "\n".join([*rng.choice(([title], [url], [title, url], [url, title])), item.page.text])
-
-
-def fact_sheet(world: Encyclopedia, item: EncyclopediaPage, rng: random.Random) -> str:
-    """What a page claims, one relation a line, in any order, under the page's address."""
-    claims = list(item.claims.items())
-    rng.shuffle(claims)
-    return "\n".join([item.page.url, *(f"{name}: {world.facts.object_text(value)}" for name, value in claims)])
-
-
-def _lead(item: EncyclopediaPage, rng: random.Random) -> str:
-    sentences = item.page.text.split(". ")
-    at = rng.randrange(len(sentences))
-    return ". ".join(sentences[at : at + 2]).rstrip(".") + "."
-
-
-def _tellings(world: Encyclopedia) -> dict[int, list[EncyclopediaPage]]:
-    """Each entity's pages; those of the atlas and the archive, whose claims are settled, also in other words."""
-    pages = [*world.pages]
-    for extra in (1, 2):
-        pages += [item for item in render_pages(world.facts, world.seed + extra) if item.site is not Site.GAZETTE]
-    found: dict[int, list[EncyclopediaPage]] = {}
-    for item in pages:
-        found.setdefault(item.entity, []).append(item)
-    return found
-
-
-def _walk(
-    world: Encyclopedia, tellings: dict[int, list[EncyclopediaPage]], rng: random.Random, linked: int
-) -> list[EncyclopediaPage]:
-    """One to three pages each of entities that a link or a name leads to from each other."""
-    entities = world.facts.entities
-    at = rng.choice(entities).id
-    chosen: list[EncyclopediaPage] = []
-    for _ in range(linked):
-        chosen += rng.sample(tellings[at], k=min(len(tellings[at]), rng.randrange(1, 4)))
-        claimed = [value for value in tellings[at][0].claims.values() if isinstance(value, int)]
-        namesakes = [other.id for other in entities if other.name == entities[at].name and other.id != at]
-        at = rng.choice(namesakes if namesakes and rng.random() < 0.3 else claimed)
-    return chosen
-
-
 def base_tokenizer_texts(config: BaseConfig) -> Iterator[str]:
     """What the tokenizer (not the model) is trained on: pages of training worlds, and the words of tasks over them."""
     for index in range(config.tokenizer_worlds):
@@ -207,22 +129,9 @@ def spelled(text: str) -> str:
 
 
 def base_rows(config: BaseConfig, tokenizer: Tokenizer, step: int) -> list[Row]:
-    """The rows of one optimizer step: every token is trained but the first."""
-    seed = FIRST_WORLD + config.seed + step
-    rng = random.Random(f"base:{seed}")
-    end = tokenizer.token_id(END_OF_TEXT)
+    """The rows of one optimizer step."""
     stretch = config.stretch_at(step)
-    texts = documents(generate_encyclopedia(config.world_size, seed), rng, stretch.linked)
-    rows: list[Row] = []
-    for _ in range(stretch.rows):
-        ids: list[int] = []
-        while len(ids) < stretch.row_tokens:
-            ids += [end, *tokenizer.encode(next(texts))]
-        array = np.array(ids[: stretch.row_tokens], dtype=np.int64)
-        mask = np.ones(len(array), dtype=np.bool_)
-        mask[0] = False
-        rows.append(Row(ids=array, loss_mask=mask, trajectory=f"world {seed} text {len(rows)}"))
-    return rows
+    return text_rows(tokenizer, FIRST_WORLD + config.seed + step, stretch.rows, stretch.row_tokens, config.world_size)
 
 
 def write_untrained(config: BaseConfig, directory: Path) -> None:

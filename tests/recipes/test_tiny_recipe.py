@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tiny_base import FIRST_WORLD, BaseConfig, write_untrained
+from tiny_base import BaseConfig, write_untrained
 
 from sanderling.core.config import load_config, read_config
 from sanderling.data.questions import write_questions
@@ -32,6 +32,7 @@ from sanderling.recipes.tiny import (
     teach,
 )
 from sanderling.recipes.tiny_stages import NAMES, measure, measure_all, reinforce_rank, run_tiny, train_arm
+from sanderling.recipes.tiny_text import FIRST_WORLD
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import reading

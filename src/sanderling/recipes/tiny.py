@@ -156,6 +156,9 @@ class TinyConfig(Frozen):
     questions: Questions = Questions()
     teacher: Teacher = Teacher()
     sft: SupervisedConfig = SupervisedConfig()
+    text_share: float = Field(default=0.0, ge=0, lt=1)
+    """Of SFT's tokens those that are running text about other worlds, as the base model read: against forgetting how names are
+    copied."""
     rl: RlConfig = RlConfig()
     rl_processes: int = Field(default=2, ge=1)
     """Processes of one thread each that share every RL step. More than one round differently than one alone does."""

@@ -115,6 +115,7 @@ def train_arms(run: TinyRun, report: Report) -> dict[str, Any]:
 
 def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
     """One arm, from its trajectories to a model directory; resumes where it was killed."""
+    from sanderling.recipes.tiny_text import text_among
     from sanderling.train.row_source import sft_rows
     from sanderling.train.rows import Encoding, Limit
     from sanderling.train.sft import run_sft
@@ -122,7 +123,8 @@ def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
     trajectories = run.training_set(arm)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
     rows = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
-    run_sft(run.config.sft, rows, run.base, run.root / arm)
+    texts = text_among(sum(len(row.ids) for row in rows), run.config.text_share, encoding.tokenizer)
+    run_sft(run.config.sft, [*rows, *texts], run.base, run.root / arm)
     metrics = read_metrics(run.root / arm / "metrics.jsonl")
     return {
         "trajectories": len(trajectories),
