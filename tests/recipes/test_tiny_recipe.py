@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from tiny_base import BaseConfig, write_untrained
 
+from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config, read_config
 from sanderling.data.questions import write_questions
 from sanderling.evaluate.log import RunLog
@@ -23,6 +24,7 @@ from sanderling.policy.contract import ScriptedPolicy
 from sanderling.recipes.tiny import (
     CURRICULUM,
     HELD_OUT,
+    SHIPPED_BASE,
     VALIDATION,
     TinyConfig,
     TinyRun,
@@ -32,7 +34,7 @@ from sanderling.recipes.tiny import (
     teach,
 )
 from sanderling.recipes.tiny_stages import NAMES, measure, measure_all, reinforce_rank, run_tiny, train_arm
-from sanderling.recipes.tiny_text import FIRST_WORLD
+from sanderling.recipes.tiny_text import FIRST_WORLD, text_among
 from sanderling.runs.jsonl import TrajectoryStore
 from sanderling.runs.progress import Report
 from sanderling.runs.run import reading
@@ -175,6 +177,14 @@ def test_the_stages_one_by_one(settings: Path, tmp_path: Path) -> None:
     assert run.rl_questions("some") == every[:1] and run.rl_questions("igpo") == every
     reinforce_rank(0, 1, tmp_path / "meeting", run, "sft-correct", "")
     assert [line["step"] for line in read_metrics(tmp_path / "rl" / "metrics.jsonl")] == [1]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5])
+def test_text_among_rows_is_the_share_that_was_asked_for_and_about_worlds_of_its_own(share: float) -> None:
+    rows = list(text_among(100_000, share, load_tokenizer(SHIPPED_BASE)))
+    tokens = sum(len(row.ids) for row in rows)
+    assert tokens / (tokens + 100_000) == pytest.approx(share, abs=0.02)
+    assert len({row.trajectory for row in rows}) == len(rows) and all(row.loss_mask[1:].all() for row in rows)
 
 
 @pytest.mark.parametrize("full", [False, True])
