@@ -131,7 +131,7 @@ def spelled(text: str) -> str:
 def base_rows(config: BaseConfig, tokenizer: Tokenizer, step: int) -> list[Row]:
     """The rows of one optimizer step."""
     stretch = config.stretch_at(step)
-    return text_rows(tokenizer, FIRST_WORLD + config.seed + step, stretch.rows, stretch.row_tokens, config.world_size)
+    return text_rows(tokenizer, FIRST_WORLD + config.seed + step, config.world_size, stretch.rows, stretch.row_tokens)
 
 
 def write_untrained(config: BaseConfig, directory: Path) -> None:

@@ -157,8 +157,7 @@ class TinyConfig(Frozen):
     teacher: Teacher = Teacher()
     sft: SupervisedConfig = SupervisedConfig()
     text_share: float = Field(default=0.0, ge=0, lt=1)
-    """Of SFT's tokens those that are running text about other worlds, as the base model read: against forgetting how names are
-    copied."""
+    """Share of SFT's tokens that are running text about other worlds, like the base model's, so that it keeps copying names."""
     rl: RlConfig = RlConfig()
     rl_processes: int = Field(default=2, ge=1)
     """Processes of one thread each that share every RL step. More than one round differently than one alone does."""

@@ -123,8 +123,8 @@ def train_arm(run: TinyRun, arm: str) -> dict[str, Any]:
     trajectories = run.training_set(arm)
     encoding = Encoding(load_tokenizer(run.base), run.profile)
     rows = sft_rows(trajectories, encoding, Limit(run.profile.budgets.max_context_tokens))
-    texts = text_among(sum(len(row.ids) for row in rows), run.config.text_share, encoding.tokenizer)
-    run_sft(run.config.sft, [*rows, *texts], run.base, run.root / arm)
+    rows = [*rows, *text_among(sum(len(row.ids) for row in rows), run.config.text_share, encoding.tokenizer)]
+    run_sft(run.config.sft, rows, run.base, run.root / arm)
     metrics = read_metrics(run.root / arm / "metrics.jsonl")
     return {
         "trajectories": len(trajectories),

@@ -1,8 +1,8 @@
 """Running text about generated worlds: what the tiny base model was trained on, and what SFT mixes in against forgetting.
 
 Pages, fact sheets that list what a page says, and lists of titles, addresses and sentences: reading a fact back, and copying a
-name never seen before, is what lowers the loss. A model that learns only names of its training worlds comes to copy others
-worse: of names 64 to 256 tokens back 53% of tokens, and 98% with a fifth of such text among its rows (`benchmarks/copying.py`).
+name never seen before, is what lowers the loss. After SFT without such text, names are copied the worse the further back they
+stand; `benchmarks/copying.py` measures that, and docs/log.md has figures.
 """
 
 import math
@@ -18,27 +18,26 @@ from sanderling.world.encyclopedia import Encyclopedia, EncyclopediaPage, Site, 
 
 FIRST_WORLD = 1_000_000
 """Seed of the first world that texts are about; the recipe's own worlds have seeds below it."""
-SHEET_SHARE, LIST_SHARE = 0.7, 0.6
+_SHEET_SHARE, _LIST_SHARE = 0.7, 0.6
 """Share of a text's pages whose claims are also listed; of texts with a list of titles, addresses and sentences."""
-TOKENS_PER_ENTITY = 220
+_TOKENS_PER_ENTITY = 220
 """About as long is what a text says of one entity: a text is to be about as long as a row, or its retellings would be lost."""
-_WORLD_SIZE = 48  # entities of a world
 _FIRST_AMONG = FIRST_WORLD + 500_000  # of what is mixed in; the base model has read none of these
-_ROWS, _ROW_TOKENS = 4, 448  # of each such world; the base model's training for the most part
+_WORLD_SIZE, _ROWS, _ROW_TOKENS = 48, 4, 448  # of each such world: its entities, its rows, and tokens of a row
 
 
 def text_among(tokens: int, share: float, tokenizer: Tokenizer) -> Iterator[Row]:
-    """Rows that are this share of all tokens, beside so many others."""
+    """Rows of text that are this share of all tokens, beside others with so many ``tokens``."""
     wanted = tokens * share / (1 - share)
     for number in range(math.ceil(wanted / (_ROWS * _ROW_TOKENS))):
-        yield from text_rows(tokenizer, _FIRST_AMONG + number, _ROWS, _ROW_TOKENS)
+        yield from text_rows(tokenizer, _FIRST_AMONG + number, _WORLD_SIZE, _ROWS, _ROW_TOKENS)
 
 
-def text_rows(tokenizer: Tokenizer, seed: int, rows: int, row_tokens: int, world_size: int = _WORLD_SIZE) -> list[Row]:
+def text_rows(tokenizer: Tokenizer, seed: int, world_size: int, rows: int, row_tokens: int) -> list[Row]:
     """So many rows about one world: every token is trained but the first."""
     rng = random.Random(f"base:{seed}")
     end = tokenizer.token_id(END_OF_TEXT)
-    linked = max(1, round(row_tokens / TOKENS_PER_ENTITY))
+    linked = max(1, round(row_tokens / _TOKENS_PER_ENTITY))
     texts = documents(generate_encyclopedia(world_size, seed), rng, linked)
     found: list[Row] = []
     for number in range(rows):
@@ -62,8 +61,8 @@ def documents(world: Encyclopedia, rng: random.Random, linked: int = 2) -> Itera
     while True:
         chosen = _walk(world, tellings, rng, linked)
         parts = [page_text(item, rng) for item in chosen]
-        parts += [fact_sheet(world, item, rng) for item in chosen if rng.random() < SHEET_SHARE]
-        if rng.random() < LIST_SHARE:
+        parts += [fact_sheet(world, item, rng) for item in chosen if rng.random() < _SHEET_SHARE]
+        if rng.random() < _LIST_SHARE:
             parts.append("\n".join(f"{item.page.title}\n{item.page.url}\n{_lead(item, rng)}" for item in chosen))
         rng.shuffle(parts)
         yield "\n\n".join(parts)
