@@ -43,7 +43,7 @@ from sanderling.runs.stages import Stage, StageRecord, read_record
 from sanderling.synth.chains import chain_questions
 from sanderling.train.metrics import read_metrics
 from sanderling.train.random_model import ModelShape
-from sanderling.world.encyclopedia import EVENT_FORMS, ORGANISATION_FORMS, WORK_FORMS, Encyclopedia
+from sanderling.world.encyclopedia import EVENT_FORMS, GOODS, ORGANISATION_FORMS, WORK_FORMS, Encyclopedia
 
 COMMAND = "sanderling recipe run small.toml"
 STAGES = ("worlds", "teach", "data", "sft", "choose", "rl", "measure")
@@ -187,6 +187,13 @@ def test_text_among_rows_is_the_share_that_was_asked_for_about_worlds_that_the_b
     assert tokens / (tokens + 100_000) == pytest.approx(share, abs=0.02)
     last = FIRST_WORLD + BaseConfig().seed + BaseConfig().steps
     assert all(int(row.trajectory.split()[1]) > last and row.loss_mask[1:].all() for row in rows)
+
+
+def test_text_among_rows_spells_words_as_answers_do() -> None:
+    tokenizer = load_tokenizer(SHIPPED_BASE)
+    written = " ".join(str(token) for row in text_among(100_000, 0.5, tokenizer) for token in row.ids)
+    answers = [tokenizer.encode(f"<answer>{word}</answer>")[1:-1] for word in GOODS]
+    assert sum(f" {' '.join(map(str, tokenizer.encode(chr(34)) + own))} " in written for own in answers) > len(GOODS) / 2
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -5,6 +5,7 @@ name never seen before, is what lowers the loss. After SFT without such text, na
 stand; `benchmarks/copying.py` measures that, and docs/log.md has figures.
 """
 
+import json
 import math
 import random
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ _SHEET_SHARE, _LIST_SHARE = 0.7, 0.6
 _TOKENS_PER_ENTITY = 220
 """About as long is what a text says of one entity: a text is to be about as long as a row, or its retellings would be lost."""
 _FIRST_AMONG = FIRST_WORLD + 500_000  # of what is mixed in; the base model has read none of these
+_JSON_SHARE = 0.5
+"""Share of its fact sheets. There words have no space before them, as in an answer, so the tokenizer spells them the same."""
 _WORLD_SIZE, _ROWS, _ROW_TOKENS = 48, 4, 448  # of each such world: its entities, its rows, and tokens of a row
 
 
@@ -30,15 +33,17 @@ def text_among(tokens: int, share: float, tokenizer: Tokenizer) -> Iterator[Row]
     """Rows of text that are this share of all tokens, beside others with so many ``tokens``."""
     wanted = tokens * share / (1 - share)
     for number in range(math.ceil(wanted / (_ROWS * _ROW_TOKENS))):
-        yield from text_rows(tokenizer, _FIRST_AMONG + number, _WORLD_SIZE, _ROWS, _ROW_TOKENS)
+        yield from text_rows(tokenizer, _FIRST_AMONG + number, _WORLD_SIZE, _ROWS, _ROW_TOKENS, json_share=_JSON_SHARE)
 
 
-def text_rows(tokenizer: Tokenizer, seed: int, world_size: int, rows: int, row_tokens: int) -> list[Row]:
+def text_rows(
+    tokenizer: Tokenizer, seed: int, world_size: int, rows: int, row_tokens: int, *, json_share: float = 0.0
+) -> list[Row]:
     """So many rows about one world: every token is trained but the first."""
     rng = random.Random(f"base:{seed}")
     end = tokenizer.token_id(END_OF_TEXT)
     linked = max(1, round(row_tokens / _TOKENS_PER_ENTITY))
-    texts = documents(generate_encyclopedia(world_size, seed), rng, linked)
+    texts = documents(generate_encyclopedia(world_size, seed), rng, linked, json_share=json_share)
     found: list[Row] = []
     for number in range(rows):
         ids: list[int] = []
@@ -51,17 +56,21 @@ def text_rows(tokenizer: Tokenizer, seed: int, world_size: int, rows: int, row_t
     return found
 
 
-def documents(world: Encyclopedia, rng: random.Random, linked: int = 2) -> Iterator[str]:
-    """Endless texts about a world, each of so many linked entities.
+def documents(world: Encyclopedia, rng: random.Random, linked: int = 2, *, json_share: float = 0.0) -> Iterator[str]:
+    """Endless texts about a world, each of so many linked entities; of its fact sheets this share are JSON objects.
 
     Parts of a text (pages, fact sheets, a list of addresses) stand in any order, so that what is said again is said far
     apart as often as close by.
     """
+
+    def sheet(item: EncyclopediaPage) -> str:
+        return fact_sheet(world, item, rng, in_json=bool(json_share) and rng.random() < json_share)
+
     tellings = _tellings(world)
     while True:
         chosen = _walk(world, tellings, rng, linked)
         parts = [page_text(item, rng) for item in chosen]
-        parts += [fact_sheet(world, item, rng) for item in chosen if rng.random() < _SHEET_SHARE]
+        parts += [sheet(item) for item in chosen if rng.random() < _SHEET_SHARE]
         if rng.random() < _LIST_SHARE:
             parts.append("\n".join(f"{item.page.title}\n{item.page.url}\n{_lead(item, rng)}" for item in chosen))
         rng.shuffle(parts)
@@ -74,11 +83,12 @@ def page_text(item: EncyclopediaPage, rng: random.Random) -> str:
     return "\n".join([*rng.choice(([title], [url], [title, url], [url, title])), item.page.text])
 
 
-def fact_sheet(world: Encyclopedia, item: EncyclopediaPage, rng: random.Random) -> str:
-    """What a page claims, one relation a line, in any order, under the page's address."""
-    claims = list(item.claims.items())
+def fact_sheet(world: Encyclopedia, item: EncyclopediaPage, rng: random.Random, *, in_json: bool = False) -> str:
+    """What a page claims, one relation a line or as a JSON object, in any order, under the page's address."""
+    claims = [(name, world.facts.object_text(value)) for name, value in item.claims.items()]
     rng.shuffle(claims)
-    return "\n".join([item.page.url, *(f"{name}: {world.facts.object_text(value)}" for name, value in claims)])
+    listed = [json.dumps(dict(claims))] if in_json else [f"{name}: {said}" for name, said in claims]
+    return "\n".join([item.page.url, *listed])
 
 
 def _lead(item: EncyclopediaPage, rng: random.Random) -> str:
