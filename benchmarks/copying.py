@@ -1,6 +1,6 @@
-"""How well a base model copies names it never saw, by how far back they stand.
+"""How well models copy names they never saw, by how far back these stand.
 
-    OMP_NUM_THREADS=1 python benchmarks/copying.py MODEL_DIRECTORY
+    OMP_NUM_THREADS=1 python benchmarks/copying.py NAME=MODEL_DIRECTORY ...
 
 Texts are walks through a held-out world, as in the base model's training. A name that stands a second time is copied when each
 of its tokens after the first is the likeliest; the first one is left out, since which name comes next is not a matter of
@@ -74,18 +74,21 @@ def measure(model_directory: Path, texts: int, seed: int) -> list[dict[str, floa
 
 
 def main() -> None:
-    """Measure a model directory, print the table, write it down."""
+    """Measure models, print a table of each, write them down."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
+    parser.add_argument("models", nargs="+", metavar="NAME=MODEL_DIRECTORY")
     parser.add_argument("--texts", type=int, default=40)
     parser.add_argument("--seed", type=int, default=999)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/copying.json"))
     chosen = parser.parse_args()
-    rows = measure(chosen.model, chosen.texts, chosen.seed)
-    print(f"{'distance':>9} {'tokens':>7} {'nats':>6} {'copied':>7}")
-    for row in rows:
-        print(f"{row['distance_up_to']:>9} {row['tokens']:>7} {row['nats']:>6.2f} {row['copied']:>7.1%}")
-    record = {"command": command_line(), "machine": machine(), "date": datetime.now(UTC).date().isoformat(), "rows": rows}
+    found: dict[str, list[dict[str, float]]] = {}
+    for told in chosen.models:
+        name, _, directory = told.rpartition("=")
+        found[name] = measure(Path(directory), chosen.texts, chosen.seed)
+        print(f"{name}\n{'distance':>9} {'tokens':>7} {'nats':>6} {'copied':>7}")
+        for row in found[name]:
+            print(f"{row['distance_up_to']:>9} {row['tokens']:>7} {row['nats']:>6.2f} {row['copied']:>7.1%}", flush=True)
+    record = {"command": command_line(), "machine": machine(), "date": datetime.now(UTC).date().isoformat(), "models": found}
     chosen.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
