@@ -27,7 +27,7 @@ help: ## List the targets
 
 install: $(INSTALLED) ## Create the environment and install everything into it
 
-demo: $(INSTALLED) ## The whole tiny recipe: 20 to 30 minutes on 2 cores, then runs/tiny/report.html
+demo: $(INSTALLED) ## The whole tiny recipe: 45 minutes on 2 cores, then runs/tiny/report.html
 	$(BIN)/sanderling recipe run tiny
 
 demo-quick: $(INSTALLED) ## All stages in about a minute, from a shipped SFT model, without claims

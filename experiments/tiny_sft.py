@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from sanderling.core.errors import UserError
-from sanderling.recipes.tiny import TinyRun, find_recipe
+from sanderling.recipes.tiny import ASSETS, SHIPPED_BASE, TinyRun, find_recipe
 
 
 def main(
@@ -26,6 +26,10 @@ def main(
     made = TinyRun(run.resolve(), find_recipe("tiny"))
     start = made.model(made.chosen())
     save_model(load_model(start).to(torch.bfloat16), out, start)
+    if out.resolve().parent == ASSETS.resolve():
+        for copied in out.glob("tokenizer*"):  # the base model's, which lies there
+            copied.unlink()
+            copied.symlink_to(Path("..") / SHIPPED_BASE.name / copied.name)
     print(f"The SFT model is in {out}.")
 
 
