@@ -83,7 +83,9 @@ def main() -> None:
     chosen = parser.parse_args()
     found: dict[str, list[dict[str, float]]] = {}
     for told in chosen.models:
-        name, _, directory = told.rpartition("=")
+        name, told_so, directory = told.partition("=")
+        if not told_so or name in found:
+            parser.error(f"{told} is not NAME=MODEL_DIRECTORY, or the name is there twice")
         found[name] = measure(Path(directory), chosen.texts, chosen.seed)
         print(f"{name}\n{'distance':>9} {'tokens':>7} {'nats':>6} {'copied':>7}")
         for row in found[name]:

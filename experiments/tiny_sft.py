@@ -27,7 +27,7 @@ def main(
     start = made.model(made.chosen())
     save_model(load_model(start).to(torch.bfloat16), out, start)
     if out.resolve().parent == ASSETS.resolve():
-        for copied in out.glob("tokenizer*"):  # the base model's, which lies there
+        for copied in sorted(out.glob("tokenizer*")):  # links to the base model's, which are the same
             copied.unlink()
             copied.symlink_to(Path("..") / SHIPPED_BASE.name / copied.name)
     print(f"The SFT model is in {out}.")

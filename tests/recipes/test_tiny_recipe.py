@@ -128,6 +128,10 @@ def test_no_name_of_the_held_out_world_occurs_in_any_other_world_of_the_recipe(t
         assert words_of(world) <= {word.capitalize() for word in seen}  # the search does find names
         assert not {word.casefold() for word in held_out} & seen
         assert plan.seed < FIRST_WORLD  # the base model's worlds are others again
+    tokenizer = load_tokenizer(SHIPPED_BASE)
+    mixed = " ".join(tokenizer.decode(row.ids.tolist()) for row in text_among(100_000, 0.5, tokenizer))
+    seen = {word.casefold() for word in re.findall("[A-Za-z]+", mixed)}
+    assert len(seen) > 500 and not {word.casefold() for word in held_out} & seen
 
 
 # -- the whole recipe ----------------------------------------------------------------------------------------------------

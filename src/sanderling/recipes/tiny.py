@@ -157,7 +157,8 @@ class TinyConfig(Frozen):
     teacher: Teacher = Teacher()
     sft: SupervisedConfig = SupervisedConfig()
     text_share: float = Field(default=0.0, ge=0, lt=1)
-    """Share of SFT's tokens that are running text about other worlds, like the base model's, so that it keeps copying names."""
+    """Share of the tokens SFT reads that are text about other worlds, like the base model's, so that it keeps copying names.
+    All of them are trained, and of a trajectory only the agent's turns."""
     rl: RlConfig = RlConfig()
     rl_processes: int = Field(default=2, ge=1)
     """Processes of one thread each that share every RL step. More than one round differently than one alone does."""

@@ -42,7 +42,7 @@ NAMES = {"base": "Base model", "sft-all": "SFT on everything", "sft-correct": "S
 _NOTES = {
     "base": "language modelling on pages only: it has seen no question, trajectory or tool call",
     "merge": "the mean of their weights",
-    "sft-all": "every trajectory of the imperfect teacher",
+    "sft-all": "every trajectory of the imperfect teacher, and the text among them",
     "sft-correct": "those whose answer was right; as many steps",
     "rl": "from the arm that did better on the validation world",
 }

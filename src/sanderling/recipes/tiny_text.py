@@ -25,7 +25,8 @@ _TOKENS_PER_ENTITY = 220
 """About as long is what a text says of one entity: a text is to be about as long as a row, or its retellings would be lost."""
 _FIRST_AMONG = FIRST_WORLD + 500_000  # of what is mixed in; the base model has read none of these
 _JSON_SHARE = 0.5
-"""Share of its fact sheets. There words have no space before them, as in an answer, so the tokenizer spells them the same."""
+"""Share of the mixed-in fact sheets that are JSON objects: a value follows a quotation mark there, not a space, and so has the
+tokens that it has in an answer."""
 _WORLD_SIZE, _ROWS, _ROW_TOKENS = 48, 4, 448  # of each such world: its entities, its rows, and tokens of a row
 
 
@@ -63,8 +64,10 @@ def documents(world: Encyclopedia, rng: random.Random, linked: int = 2, *, json_
     apart as often as close by.
     """
 
-    def sheet(item: EncyclopediaPage) -> str:
-        return fact_sheet(world, item, rng, in_json=bool(json_share) and rng.random() < json_share)
+    def sheet(
+        item: EncyclopediaPage,
+    ) -> str:  # where no JSON is asked for, nothing is drawn: the base model's texts stay the same
+        return fact_sheet(world, item, rng, in_json=json_share > 0 and rng.random() < json_share)
 
     tellings = _tellings(world)
     while True:
