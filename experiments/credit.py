@@ -340,6 +340,7 @@ def _seen(check: GainCheck) -> dict[str, Any]:
         "auc_final": check.auc_final,
         "auc_before": check.auc_before,
         "added_r2": check.added_r2,
+        "own_r2": check.own_r2,
         "needed_r2": check.needed_r2,
     }
     return {name: None if one is None else [one.value, one.interval] for name, one in figures.items()} | {

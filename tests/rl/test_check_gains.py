@@ -116,6 +116,20 @@ def test_gains_that_follow_worth_are_worth_it_and_those_that_do_not_see_needed_v
     assert ("worth a try" in check.sentence) is sees and ("do not see needed visits" in check.sentence) is not sees
 
 
+def test_what_a_discount_loses_of_gains_is_said():
+    """The first page decides, and says so; those after it bring large gains, whichever it was."""
+    rng = np.random.default_rng(7)
+    rollouts = [("AB"[rng.integers(2)] + "GH" * 3, 0.0) for _ in range(160)]
+    rollouts = [(pages, float(rng.random() < (0.9 if pages[0] == "A" else 0.1))) for pages, _ in rollouts]
+    batch = batch_of(
+        *rollouts, gains=lambda pages: [float(page == "A") + (number > 0) for number, page in enumerate(pages)], questions=8
+    )
+    check = checked(batch, Scores(), GainConfig())
+    assert check.own_r2 is not None and check.added_r2 is not None
+    assert check.own_r2.value > check.added_r2.value + 0.02, (check.own_r2, check.added_r2)
+    assert "a smaller gamma keeps it" in check.sentence, check.sentence
+
+
 def test_gains_that_are_noise_are_never_worth_it():
     """On the rows that it was fitted to, any column adds something to R²."""
     found = []

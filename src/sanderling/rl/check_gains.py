@@ -5,8 +5,9 @@ where the policy itself wrote that answer. Gains may not see *needed visits*, wh
 ``meta.facts``: so there is the AUC of gain for these against other visits, for the answer's fact and for those before it. And
 they may say nothing that *outcomes* do not say. A turn's worth can be estimated where rollouts of a group share their first
 calls: the mean outcome of the others that also took the turn, less that of all others that stood before it. What gains add to
-the R² that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach; what it
-would add to know which visits are needed says how much there is to be taught. Importable without torch.
+the R² that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach. Beside it
+stands what each turn's own gain would add, which credit may lose, and knowing which visits are needed, which is how much there
+is to be taught. Importable without torch.
 """
 
 from collections import Counter, defaultdict
@@ -81,7 +82,8 @@ class GainCheck:
     auc_before: Figure | None
     within: float | None  # share of the variance of gains' credit that lies within trajectories
     outcome_r2: Figure | None  # of GRPO's advantages over turns' worth
-    added_r2: Figure | None  # what gains add to it
+    added_r2: Figure | None  # what gains' credit adds to it
+    own_r2: Figure | None  # what each turn's own gain would add in its place
     needed_r2: Figure | None  # what knowing needed visits would add in their place
     config: GainConfig  # how these gains were measured
     gains: dict[str, list[float]]  # by what a visit brings, sorted
@@ -117,7 +119,9 @@ class GainCheck:
 
     def _adds(self, added: Figure) -> str:
         most = "" if self.needed_r2 is None else f", and knowing needed visits {self.needed_r2.value:.3f}"
-        return f"they add {added} to the R² of outcomes{most}"
+        own = self.own_r2.value if self.own_r2 else added.value
+        lost = f", each turn's own gain {own:.3f} (a smaller gamma keeps it)" if own >= added.value + LEAST_ADDED else ""
+        return f"they add {added} to the R² of outcomes{lost}{most}"
 
     @property
     def sentence(self) -> str:
@@ -163,7 +167,7 @@ def check_gains(
         return _resampled(lambda at: _auc(table.gain[visits[at]], needed[at]), questions[visits])
 
     needed = np.where((brings == FINAL) | (brings == BEFORE), 1.0, 0.0)
-    outcome_r2, added_r2, needed_r2 = _explained(batch, table, credit, questions, needed)
+    outcome_r2, added_r2, own_r2, needed_r2 = _explained(batch, table, credit, questions, needed)
     return GainCheck(
         rollouts=len(batch),
         questions=len({one.trajectory.question.id for one in batch}),
@@ -177,6 +181,7 @@ def check_gains(
         within=_share_within(credit.gain, table.trajectory),
         outcome_r2=outcome_r2,
         added_r2=added_r2,
+        own_r2=own_r2,
         needed_r2=needed_r2,
         config=config,
         gains={kind: sorted(map(float, table.gain[brings == kind])) for kind in (FINAL, BEFORE, OTHER)},
@@ -305,8 +310,8 @@ def turns_worth(batch: Sequence[Graded], table: TurnTable) -> tuple[FloatArray, 
 
 def _explained(
     batch: Sequence[Graded], table: TurnTable, credit: Components, questions: IntArray, needed: FloatArray
-) -> tuple[Figure | None, Figure | None, Figure | None]:
-    """The R² of GRPO's advantages over turns' worth, what gains' credit adds, and what knowing ``needed`` visits would.
+) -> tuple[Figure | None, Figure | None, Figure | None, Figure | None]:
+    """The R² of GRPO's advantages over turns' worth; what gains' credit, each turn's own gain, and ``needed`` visits would add.
 
     Gains themselves where there is no credit of them.
     """
@@ -314,20 +319,22 @@ def _explained(
     known = np.flatnonzero(weight > 0)
     of = questions[known]
     if known.size < _LEAST or np.unique(of).size < _LEAST_QUESTIONS:
-        return None, None, None
-    gain = credit.gain if credit.gain.any() else np.where(table.gain_scored, table.gain, 0.0)
+        return None, None, None, None
+    own = np.where(table.gain_scored, table.gain, 0.0)
+    gain = credit.gain if credit.gain.any() else own
     outcomes = grpo(table, GrpoConfig()).total
-    designs = ([], [outcomes], [outcomes, gain], [outcomes, needed])
-    nothing, outcome, both, best = (
+    designs = ([], [outcomes], [outcomes, gain], [outcomes, own], [outcomes, needed])
+    nothing, outcome, credited, alone, best = (
         _left(worth[known], [one[known] for one in columns], weight[known], of) for columns in designs
     )
     if not nothing.any():
-        return None, None, None
+        return None, None, None, None
 
     def share(less: FloatArray) -> Figure:
         return _resampled(lambda at: float(less[at].sum() / max(nothing[at].sum(), 1e-12)), of)
 
-    return share(nothing - outcome), share(outcome - both), share(outcome - best) if needed[known].any() else None
+    most = share(outcome - best) if needed[known].any() else None
+    return share(nothing - outcome), share(outcome - credited), share(outcome - alone), most
 
 
 # -- statistics --------------------------------------------------------------------------------------------------------------
