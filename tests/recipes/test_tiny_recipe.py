@@ -21,6 +21,7 @@ from sanderling.data.questions import write_questions
 from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.reports.pages import RecipeReport
 from sanderling.policy.contract import ScriptedPolicy
+from sanderling.recipes.find import find_rl_recipe
 from sanderling.recipes.tiny import (
     CURRICULUM,
     HELD_OUT,
@@ -134,6 +135,14 @@ def test_no_name_of_the_held_out_world_occurs_in_any_other_world_of_the_recipe(t
     assert len(seen) > 500 and not {word.casefold() for word in held_out} & seen
 
 
+def test_its_rl_alone_has_the_same_settings_but_goes_on_while_the_model_is_updated() -> None:
+    given = {"model": SHIPPED_BASE, "questions": ("questions.jsonl",), "worlds": (SHIPPED_BASE,)}
+    alone, whole = find_rl_recipe("tiny", given=given), find_recipe("tiny").rl
+    assert alone.rollout.temperature == whole.trainer.temperature
+    trainer = alone.rl.trainer.model_copy(update={"temperature": whole.trainer.temperature})
+    assert alone.rl.model_copy(update={"pipeline": whole.pipeline, "trainer": trainer}) == whole
+
+
 # -- the whole recipe ----------------------------------------------------------------------------------------------------
 
 
@@ -196,8 +205,8 @@ def test_text_among_rows_is_the_share_that_was_asked_for_about_worlds_that_the_b
 def test_text_among_rows_spells_words_as_answers_do() -> None:
     tokenizer = load_tokenizer(SHIPPED_BASE)
     written = " ".join(str(token) for row in text_among(100_000, 0.5, tokenizer) for token in row.ids)
-    answers = [tokenizer.encode(f"<answer>{word}</answer>")[1:-1] for word in GOODS]
-    assert sum(f" {' '.join(map(str, tokenizer.encode(chr(34)) + own))} " in written for own in answers) > len(GOODS) / 2
+    quoted = [[*tokenizer.encode('"'), *tokenizer.encode(f"<answer>{word}</answer>")[1:-1]] for word in GOODS]
+    assert sum(f" {' '.join(map(str, ids))} " in written for ids in quoted) > len(GOODS) / 2
 
 
 @pytest.mark.parametrize("full", [False, True])

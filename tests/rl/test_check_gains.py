@@ -127,7 +127,7 @@ def test_what_a_discount_loses_of_gains_is_said():
     check = checked(batch, Scores(), GainConfig())
     assert check.own_r2 is not None and check.added_r2 is not None
     assert check.own_r2.value > check.added_r2.value + 0.02, (check.own_r2, check.added_r2)
-    assert "a smaller gamma keeps it" in check.sentence, check.sentence
+    assert "a smaller gamma keeps more of it" in check.sentence, check.sentence
 
 
 def test_gains_that_are_noise_are_never_worth_it():

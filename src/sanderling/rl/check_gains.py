@@ -120,7 +120,11 @@ class GainCheck:
     def _adds(self, added: Figure) -> str:
         most = "" if self.needed_r2 is None else f", and knowing needed visits {self.needed_r2.value:.3f}"
         own = self.own_r2.value if self.own_r2 else added.value
-        lost = f", each turn's own gain {own:.3f} (a smaller gamma keeps it)" if own >= added.value + LEAST_ADDED else ""
+        lost = (
+            f", each turn's own gain {own:.3f} (own_turn with a smaller gamma keeps more of it)"
+            if own >= added.value + LEAST_ADDED
+            else ""
+        )
         return f"they add {added} to the R² of outcomes{lost}{most}"
 
     @property

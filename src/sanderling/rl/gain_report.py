@@ -181,7 +181,7 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
         ("share of gains' credit within trajectories", written(check.within, "{:.0%}")),
         ("R² of outcomes' credit over turns' worth", written(check.outcome_r2)),
         (f"R² that gains' credit adds (worth it from {LEAST_ADDED:g})", written(check.added_r2)),
-        ("R² that each turn's own gain would add, which a discount may lose", written(check.own_r2)),
+        ("R² that each turn's own gain would add, which credit may lose", written(check.own_r2)),
         ("R² that knowing needed visits would add", written(check.needed_r2)),
     ]
 
