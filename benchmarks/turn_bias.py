@@ -105,6 +105,7 @@ def sample(world: World, rng: np.random.Generator) -> Batch:
         trajectory=owner,
         group=owner // SIZE,
         turn=turn,
+        state=np.arange(len(owner)),
         tokens=np.ones_like(turn),
         tool=np.where(answers, TurnTool.ANSWER, visits),
         outcome=succeeds[owner].astype(np.float64),

@@ -121,7 +121,7 @@ async def test_a_tool_answers_what_does_not_fit_its_signature() -> None:
 def test_an_estimator_is_a_function_of_a_table() -> None:
     two, yes, zero = np.arange(2), np.ones(2, dtype=bool), np.zeros(2)
     table = TurnTable(
-        trajectory=two, group=0 * two, turn=0 * two, tokens=1 + two, tool=np.array(["search", "search"]),
+        trajectory=two, group=0 * two, turn=0 * two, state=0 * two, tokens=1 + two, tool=np.array(["search", "search"]),
         outcome=np.array([1.0, 0.0]), scored=yes, gain=zero, gain_scored=~yes, penalty=zero, trained=yes, capped=~yes,
     )  # fmt: skip
     mine = open_estimator(f"{ROOT / 'examples' / 'own_estimator.py'}:above_average")

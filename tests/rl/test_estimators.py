@@ -21,6 +21,7 @@ CONFIGS = [
     credit.IgpoConfig(discount=credit.Discount.PER_SEGMENT, gamma=0.3),
     credit.IgpoConfig(assignment=credit.Assignment.OWN_TURN, mode=credit.IgpoMode.SEPARATE),
     credit.IgpoConfig(penalty_form=credit.PenaltyForm.AS_RELEASED),
+    credit.IgpoConfig(baseline=credit.Baseline.STATE, assignment=credit.Assignment.OWN_TURN, gamma=0.0),
     credit.IgpoConfig(mode=credit.IgpoMode.SCALED_SEPARATE, penalty_form=credit.PenaltyForm.AS_RELEASED, scale_over_flat=True),
 ]
 SCALED_OVER_THE_BATCH = (credit.IgpoMode.RETURNS, credit.IgpoMode.SCALED_SEPARATE)
@@ -112,6 +113,20 @@ def test_one_lone_gain_does_not_drive_the_scale_of_the_others():
     for more in (equal, lone, [*lone, *even]):
         factor = values_of(credit.IgpoConfig(), [*twin, *more])[:4] / values_of(credit.IgpoConfig(), twin)
         assert factor.max() < 1.5, "their scale is not driven up"
+
+
+def test_against_those_who_stood_before_the_same_a_gain_counts_what_the_turn_did_and_not_where_it_stood():
+    """The second turn brings more to everybody; only who went elsewhere there is told apart."""
+    went = [("a", "b", 0.25), ("a", "b", 0.25), ("a", "c", 0.75), ("d", "b", 0.5)]
+    batch = [
+        trajectory(float(second == "c"), [0.0, gain, None], calls=[first, second, "answer"]) for first, second, gain in went
+    ]
+    config = credit.IgpoConfig(baseline=credit.Baseline.STATE, assignment=credit.Assignment.OWN_TURN, gamma=0.0, max_scale=1.0)
+    gains = credit.build_estimator(config).components(table_of(batch)).gain.reshape(4, 3)
+    np.testing.assert_allclose(gains[:, 1], [-0.25, -0.25, 0.5, 0.0])
+    assert not gains[:, [0, 2]].any()
+    with pytest.raises(ValueError, match="baseline = 'state' is for mode = 'returns', not 'joint'"):
+        credit.IgpoConfig(baseline=credit.Baseline.STATE, mode=credit.IgpoMode.JOINT)
 
 
 def test_as_released_groups_whose_gains_do_not_differ_are_in_the_scale():

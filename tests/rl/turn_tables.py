@@ -8,8 +8,8 @@ from sanderling.rl.table import TurnTable
 grid = st.integers(-8, 8).map(lambda n: n / 8)
 
 
-def trajectory(outcome, gains, *, group=0, penalties=None, tools=None, trained=True, capped=None) -> dict:
-    """``outcome`` None: unscored; a gain of None: not scored."""
+def trajectory(outcome, gains, *, group=0, penalties=None, tools=None, trained=True, capped=None, calls=None) -> dict:
+    """``outcome`` None: unscored; a gain of None: not scored. ``calls``: a word for each turn's, by default nobody else's."""
     size = len(gains)
     return {
         "group": group,
@@ -17,6 +17,7 @@ def trajectory(outcome, gains, *, group=0, penalties=None, tools=None, trained=T
         "gains": gains,
         "penalties": penalties or [0.0] * size,
         "tools": tools or ["search" if gain is None else "visit" for gain in gains[:-1]] + ["answer"],
+        "calls": calls or [object()] * size,
         "trained": trained,
         "capped": capped or [False] * size,
     }
@@ -24,10 +25,12 @@ def trajectory(outcome, gains, *, group=0, penalties=None, tools=None, trained=T
 
 def table_of(trajectories: list[dict]) -> TurnTable:
     columns: dict[str, list] = {name: [] for name in TurnTable.__dataclass_fields__}
+    states: dict = {}
     for number, t in enumerate(trajectories):
         for turn, gain in enumerate(t["gains"]):
             row = {
-                "trajectory": number, "group": t["group"], "turn": turn, "tokens": 1, "tool": t["tools"][turn],
+                "trajectory": number, "group": t["group"], "turn": turn, "tokens": 1,
+                "state": states.setdefault((t["group"], *t["calls"][:turn]), len(states)), "tool": t["tools"][turn],
                 "outcome": t["outcome"] or 0.0, "scored": t["outcome"] is not None, "gain": gain or 0.0,
                 "gain_scored": gain is not None, "penalty": t["penalties"][turn], "trained": t["trained"],
                 "capped": t["capped"][turn],
@@ -52,6 +55,7 @@ def batches(draw, most: int = 7):
         parts = {
             "penalties": each(st.sampled_from([0.0, 0.0, -1.0])),
             "tools": each(st.sampled_from(["search", "visit", "other"])),
+            "calls": each(st.sampled_from("ab")),
         }
         more = {"trained": draw(st.booleans()), "capped": each(st.booleans())} if draw(st.booleans()) else {}
         found.append(trajectory(outcome, each(st.none() | grid), group=draw(st.integers(0, 2)), **parts, **more))

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sanderling.agent.turns import signature
 from sanderling.core.chat import Tokenizer
 from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
 from sanderling.rl.credit import Components, GrpoConfig, grpo
 from sanderling.rl.gain import GainConfig, Probe, Target, contexts, facts_of, forced
-from sanderling.rl.table import Graded, TurnTable
+from sanderling.rl.table import Graded, TurnTable, calls_made
 from sanderling.train.rows import FloatArray, IntArray, Scorer, ScoreRequest
 from sanderling.world.addresses import canonical_url
 
@@ -276,31 +275,17 @@ def visits_bring(trajectory: Trajectory) -> Iterator[str | None]:
 # -- turns' worth ------------------------------------------------------------------------------------------------------------
 
 
-State = tuple[int, tuple[str, ...]]
-"""A group, and the calls that were made, turn by turn."""
-
-
 def turns_worth(batch: Sequence[Graded], table: TurnTable) -> tuple[FloatArray, FloatArray]:
-    """What each turn is worth [K], and by how many other rollouts that is known [K]; 0: it is not.
-
-    Rollouts of a group that made the same calls stand before the same: their worlds are deterministic, and share a seed.
-    """
+    """What each turn is worth [K], and by how many other rollouts that is known [K]; 0: it is not."""
     worth, weight = np.zeros(len(table)), np.zeros(len(table))
-    took: dict[State, list[int]] = defaultdict(list)
-    paths: list[list[State]] = []
-    for number, one in enumerate(batch):
-        made: tuple[str, ...] = ()
-        path: list[State] = [(one.group, made)]
-        for index in turn_indices(one.trajectory):
-            turn = one.trajectory.nodes[index]
-            made = (*made, " ".join(map(signature, turn.calls)) or turn.text)
-            path.append((one.group, made))
-        paths.append(path)
+    took: dict[tuple[int, tuple[str, ...]], list[int]] = defaultdict(list)
+    paths = [[(one.group, made) for made in calls_made(one.trajectory)] for one in batch]
+    for number, (one, path) in enumerate(zip(batch, paths, strict=True)):
         if one.outcome is not None:
             for state in path:
                 took[state].append(number)
 
-    def others(state: State, number: int) -> list[float]:
+    def others(state: tuple[int, tuple[str, ...]], number: int) -> list[float]:
         return [batch[other].outcome or 0.0 for other in took[state] if other != number]
 
     for number, path in enumerate(paths):

@@ -14,7 +14,7 @@ those that are scored and not trained on take part and receive none. Formulas an
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -195,6 +195,16 @@ class Discount(StrEnum):
     PER_SEGMENT = "per_segment"  # a scored turn and the unscored ones before it are one step (DR-Venus as released)
 
 
+class Baseline(StrEnum):
+    """Whose turns a turn's gain-to-go is held against, in the mode ``returns``."""
+
+    GROUP = "group"
+    """All turns of the group's other trajectories, over their deviation."""
+    STATE = "state"
+    """The turns of others that the same calls had led to, so that it counts what a turn did, and not where it stood (GiGPO,
+    arXiv 2505.10978, holds outcomes against each other so). Where there is no other, gains have no part."""
+
+
 class PenaltyForm(StrEnum):
     """How a turn's format penalty enters."""
 
@@ -214,6 +224,7 @@ class IgpoConfig(Estimating):
     discount: Discount = Discount.PER_TURN  # what gamma counts
     gamma: float = Field(default=1.0, ge=0, le=1)
     """Discount; by default 1 in ``returns`` and 0.95, as published, in the other modes."""
+    baseline: Baseline = Baseline.GROUP  # whose turns gains are held against; ``state`` is for the mode ``returns``
     gain_weight: float = Field(default=1.0, ge=0)  # factor of the gains' part
     outcome_floor: float = Field(default=0.3, ge=0)
     """Least mean absolute z of outcomes that gains are scaled to."""
@@ -228,6 +239,12 @@ class IgpoConfig(Estimating):
         if isinstance(given, dict) and "gamma" not in given and given.get("mode", IgpoMode.RETURNS) != IgpoMode.RETURNS:
             return {**given, "gamma": 0.95}
         return given
+
+    @model_validator(mode="after")
+    def _has_a_baseline(self) -> Self:
+        if self.baseline is Baseline.STATE and self.mode is not IgpoMode.RETURNS:
+            raise ValueError(f"baseline = 'state' is for mode = 'returns', not {self.mode.value!r}")
+        return self
 
     @property
     def needs_gain(self) -> bool:
@@ -244,6 +261,7 @@ class Rewards:
     """The rewards of a batch's turns."""
 
     found: Outcomes
+    state: IntArray  # [K]
     scored: BoolArray  # [K] turns that end a segment: with a gain, or with a penalty in its place
     parts: FloatArray  # [K, 2] gains, and penalties in their place; 0 where there is none
 
@@ -270,7 +288,7 @@ def igpo(table: TurnTable, config: IgpoConfig) -> Components:
     """Advantages [K] in parts. As released, a penalty's part is what flows from the turns it replaced, to them and earlier."""
     found = Outcomes.of(table)
     scored = table.gain_scored & table.scored
-    rewards = Rewards(found, scored, np.stack([np.where(scored, table.gain, 0.0), np.zeros(len(table))], axis=1))
+    rewards = Rewards(found, table.state, scored, np.stack([np.where(scored, table.gain, 0.0), np.zeros(len(table))], axis=1))
     penalty, replaced = config.penalty_weight * table.penalty, np.zeros(len(found.outcome), dtype=np.bool_)
     if config.penalty_form is PenaltyForm.AS_RELEASED:
         rewards, replaced = _as_released(rewards, np.where(table.scored, penalty, 0.0))
@@ -291,7 +309,7 @@ def _as_released(rewards: Rewards, penalty: FloatArray) -> tuple[Rewards, BoolAr
     outcome[final], replaced[final] = penalty[bad & last], True
     inner = bad & ~last
     parts = np.where(inner[:, None], np.stack([np.zeros(len(penalty)), penalty], axis=1), rewards.parts)
-    return Rewards(replace(found, outcome=outcome), rewards.scored | inner, parts), replaced
+    return Rewards(replace(found, outcome=outcome), rewards.state, rewards.scored | inner, parts), replaced
 
 
 def one_by_one(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatArray]:
@@ -327,7 +345,10 @@ def gain_to_go(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
         outcome_z[members] = z_scores(found.outcome[members])
         differing = members.size > 1 and differ(to_go[turns].sum(axis=1))
         informative[turns] = config.scale_over_flat or differing
-        if differing:
+        if differing and config.baseline is Baseline.STATE:
+            credit[turns] = _against_those_at(to_go[turns], rewards.state[turns])
+            informative[turns] = config.scale_over_flat | (np.abs(credit[turns].sum(axis=1)) > EPS)
+        elif differing:
             credit[turns] = _against_others(to_go[turns], found.of_turn[turns])
     scale = gain_scale(outcome_z[found.scored], credit[informative].sum(axis=1), config)
     return outcome_z[found.of_turn], scale * credit
@@ -345,6 +366,14 @@ def _against_others(to_go: FloatArray, owner: IntArray) -> FloatArray:
     spread = np.sqrt(np.maximum(second - first**2, 0.0))
     spread = np.maximum(spread, LEAST_SPREAD * total.std()) + EPS
     return (to_go - mean[owner]) / spread[owner, None]
+
+
+def _against_those_at(to_go: FloatArray, state: IntArray) -> FloatArray:
+    """Each turn's parts, less the mean over the other turns of its state; 0 where there are none."""
+    _, state = np.unique(state, return_inverse=True)
+    others = np.bincount(state)[state] - 1
+    total = np.stack([np.bincount(state, part)[state] for part in to_go.T], axis=1)
+    return np.where(others[:, None] > 0, to_go - (total - to_go) / np.maximum(others, 1)[:, None], 0.0)
 
 
 def gain_scale(outcome_z: FloatArray, gain_z: FloatArray, config: IgpoConfig) -> float:

@@ -1,6 +1,6 @@
 """The table of turns that credit is assigned over: a step's rollouts as arrays. Importable without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sanderling.agent.turns import signature
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
 from sanderling.train.rows import BoolArray, FloatArray, IntArray
 
@@ -38,6 +39,19 @@ def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
     return tools
 
 
+def calls_made(trajectory: Trajectory) -> Iterator[tuple[str, ...]]:
+    """The calls that were made before each turn, and after the last.
+
+    Rollouts of a group that made the same calls have read the same: their worlds are deterministic, and share a seed.
+    """
+    made: tuple[str, ...] = ()
+    yield made
+    for index in turn_indices(trajectory):
+        turn = trajectory.nodes[index]
+        made = (*made, " ".join(map(signature, turn.calls)) or turn.text)
+        yield made
+
+
 @dataclass(frozen=True)
 class TurnTable:
     """Every turn of an optimizer batch, one row each, sorted by trajectory and turn. All arrays have K rows.
@@ -48,6 +62,7 @@ class TurnTable:
     trajectory: IntArray  # index of the trajectory in the batch
     group: IntArray  # index of the trajectory's group (one question's rollouts)
     turn: IntArray  # 0, 1, … within the trajectory
+    state: IntArray  # turns that the same calls led to, in one group, have the same number
     tokens: IntArray  # sampled tokens in the turn
     tool: NDArray[np.str_]  # a TurnTool
     outcome: FloatArray  # the trajectory's outcome in [0, 1], repeated on each of its turns
@@ -85,15 +100,18 @@ def build_table(batch: Sequence[Graded]) -> TurnTable:
     """The table. Raises ValueError when per-turn sequences have the wrong length."""
     rows: list[tuple[Any, ...]] = []
     groups: dict[int, int] = {}
+    states: dict[tuple[int, tuple[str, ...]], int] = {}
     for number, one in enumerate(batch):
         indices, tools = turn_indices(one.trajectory), turn_tools(one.trajectory)
         group = groups.setdefault(one.group, len(groups))
         gains = [None] * len(indices) if one.gains is None else one.gains
-        each = zip(indices, tools, gains, one.penalties, one.capped, strict=True)
-        for turn, (index, tool, gain, penalty, cap) in enumerate(each):
+        before = list(calls_made(one.trajectory))[:-1]
+        each = zip(indices, tools, gains, one.penalties, one.capped, before, strict=True)
+        for turn, (index, tool, gain, penalty, cap, made) in enumerate(each):
+            state = states.setdefault((group, made), len(states))
             tokens = len(one.trajectory.nodes[index].token_ids or ())
             reward = (one.outcome or 0.0, one.outcome is not None, gain or 0.0, gain is not None, penalty)
-            rows.append((number, group, turn, tokens, tool, *reward, one.left_out is None, cap))
+            rows.append((number, group, turn, state, tokens, tool, *reward, one.left_out is None, cap))
     names = list(TurnTable.__dataclass_fields__)
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     kinds = [_KINDS.get(name, np.int64) for name in names]
