@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import typer
@@ -33,7 +33,6 @@ from sanderling.recipes.tiny_stages import measure, supervised_stages
 from sanderling.rl.check_gains import GainCheck
 from sanderling.rl.config import RlConfig, RlRecipe, RolloutConfig
 from sanderling.rl.credit import Components, IgpoConfig, igpo
-from sanderling.rl.gain import GainConfig, GainForm
 from sanderling.rl.gain_report import CheckConfig, run_check
 from sanderling.rl.launch import Order, run_rl_command
 from sanderling.rl.table import TurnTable
@@ -81,10 +80,11 @@ class Task(Frozen):
 
     label: str
     recipe: Path  # a TOML file of the tiny recipe's settings, beside this one
+    sets: tuple[str, ...] = ()  # overrides of this task's recipe
     after: str = ""  # an earlier task whose supervised model this SFT starts from; by default the shipped base
     without: tuple[str, ...] = ()  # arms that make no sense here
     model: Path | None = None  # an existing supervised model; by default one is trained
-    gains: Literal["answer", "milestones"] = "answer"  # which the gate reads
+    gate: tuple[str, ...] = ("igpo", "milestones")  # arms whose credit of gains the gate looks at; it reads the first
 
 
 class Arm(Frozen):
@@ -157,7 +157,7 @@ class CreditConfig(Frozen):
             if task.model is None and task.after not in {"", *[*self.tasks][:at]}:
                 raise ValueError(f"tasks.{name}.after: {task.after} is no task before it")
         named |= {arm.tuned_as for arm in self.arms.values() if arm.tuned_as}
-        named |= {arm for task in self.tasks.values() for arm in task.without}
+        named |= {arm for task in self.tasks.values() for arm in (*task.without, *task.gate)}
         if strange := sorted(named - self.arms.keys()):
             raise ValueError(f"{strange[0]} is no arm: choose from {', '.join(self.arms)}")
         if both := sorted({*self.seeds} & {*self.tuning.seeds}):
@@ -224,7 +224,8 @@ class Comparison:
     config: CreditConfig
 
     def recipe(self, name: str) -> TinyConfig:
-        return find_recipe(str(SETTINGS.parent / self.config.tasks[name].recipe), overrides=self.config.recipe)
+        told = self.config.tasks[name]
+        return find_recipe(str(SETTINGS.parent / told.recipe), overrides=[*self.config.recipe, *told.sets])
 
     def task(self, name: str) -> TinyRun:
         """A task as a run of the tiny recipe: its worlds, questions and supervised models."""
@@ -319,10 +320,15 @@ def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
         result = measure(there, "gate", model, VALIDATION, command)
         rollouts = there.measurement("gate", VALIDATION)
         figures: dict[str, Any] = {f"pass_{k}": result.pass_at_k[k].value for k in (1, 8)}
-        for kind, gain in {"answer": GainConfig(), "milestones": GainConfig(milestones=True, form=GainForm.PROB)}.items():
-            of = {"files": (rollouts,), "model": model, "profile": task.config.profile, "gain": gain, "most": 10**6}
-            figures[kind] = _seen(run_check(CheckConfig(**of), run.root / "gate" / f"{name}.{kind}", report, command))
-        figures["fails"] = fails(gate, figures, run.config.tasks[name].gains)
+        arms = run.config.tasks[name].gate
+        for arm in arms:
+            rl = run.config.arms[arm].rl
+            of = {"files": (rollouts,), "model": model, "profile": task.config.profile, "most": 10**6}
+            of |= {"gain": rl["gain"], "estimator": rl["estimator"]}
+            figures[arm] = _seen(
+                run_check(check_config(CheckConfig, of, arm), run.root / "gate" / f"{name}.{arm}", report, command)
+            )
+        figures["fails"] = fails(gate, figures, arms[0])
         found[name] = figures
         failed += [f"{name}: {reason}" for reason in figures["fails"]]
     replace_file(run.root / "gate.json", json.dumps(found, indent=1) + "\n")
@@ -348,13 +354,13 @@ def _seen(check: GainCheck) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def fails(gate: Gate, figures: dict[str, Any], gains: str) -> list[str]:
-    """Why a task does not pass, by the ``gains`` of the answer or of milestones."""
+def fails(gate: Gate, figures: dict[str, Any], arm: str) -> list[str]:
+    """Why a task does not pass, by an arm's credit of gains."""
     low, high = gate.pass_1
     found = [] if low <= figures["pass_1"] <= high else [f"pass@1 {figures['pass_1']:.1%} is not from {low:.0%} to {high:.0%}"]
     found += [] if figures["pass_8"] >= gate.pass_8 else [f"pass@8 {figures['pass_8']:.1%} is below {gate.pass_8:.0%}"]
     for name, words, least in (("auc_before", "AUC of needed visits", gate.auc_before), ("added_r2", "R²", gate.added_r2)):
-        seen = figures[gains][name]
+        seen = figures[arm][name]
         if seen is None or seen[0] < least:
             found.append(f"{words} {'is not known' if seen is None else f'{seen[0]:.3f} is below {least:g}'}")
     return found

@@ -161,16 +161,16 @@ def _gate(run: Comparison) -> list[str]:
     if not file.is_file():
         return []
     lines = ["## The gate", ""]
-    lines.append("| task | pass@1 | pass@8 | gains of | AUC, answer's visit | AUC, visits before | R² added | passes |")
+    lines.append(
+        "| task | pass@1 | pass@8 | gains and credit of | AUC, answer's visit | AUC, visits before | R² added | passes |"
+    )
     lines.append("|---|---:|---:|---|---:|---:|---:|---|")
     for task, told in json.loads(file.read_text(encoding="utf-8")).items():
         fails = "**no**: " + "; ".join(told["fails"]) if told["fails"] else "yes"
-        without = run.config.tasks[task].without
-        for kind in ("answer", *(() if "milestones" in without else ("milestones",))):
-            seen = [told[kind][name] for name in ("auc_final", "auc_before", "added_r2")]
+        for at, arm in enumerate(run.config.tasks[task].gate):
+            seen = [told[arm][name] for name in ("auc_final", "auc_before", "added_r2")]
             shown = [MISSING if one is None else f"{one[0]:.3f}" for one in seen]
-            passes = fails if kind == run.config.tasks[task].gains else ""
-            row = (task, percent(told["pass_1"]), percent(told["pass_8"]), kind, *shown, passes)
+            row = (task, percent(told["pass_1"]), percent(told["pass_8"]), arm, *shown, "" if at else fails)
             lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]
 

@@ -40,10 +40,12 @@ def test_arms_have_equal_rollouts_equal_trials_and_seeds_of_their_own():
     run = Comparison(Path("run"), config)
     arms = {name: config.rl_of(name, 1e-4, 1, 1.0) for name in run.trained}
     assert {(rl.steps, rl.questions_per_step, rl.group_size, rl.denoise.most_groups) for rl in arms.values()} == {(24, 8, 8, 1)}
-    assert {(unit.task, unit.arm) for unit in run.trials()} == {(t, a) for t in ("short", "long") for a in ("grpo", "igpo")}
-    assert len(run.trials()) == 2 * 2 * 3 * 2 and not {*config.tuning.seeds} & {*config.seeds}
+    assert {(unit.task, unit.arm) for unit in run.trials()} == {
+        (t, a) for t in ("short", "long", "chains") for a in ("grpo", "igpo")
+    }
+    assert len(run.trials()) == 3 * 2 * 3 * 2 and not {*config.tuning.seeds} & {*config.seeds}
     lrs = {task: {"grpo": 1e-4, "igpo": 2e-4} for task in config.tasks}
-    with_gains = ("igpo", "placebo", "milestones", "milestones-placebo", "undiscounted", "dr-venus")
+    with_gains = {*config.arms} - {"sft", "grpo"}
     units = {("sft", 0.0), ("grpo", 1e-4), *((arm, 2e-4) for arm in with_gains)}
     assert {(unit.arm, unit.lr) for unit in run.units(lrs)} == units
     assert all(arm.gain is None or arm.gain.probe is None for arm in arms.values()), "no probe is written by hand"
@@ -103,7 +105,7 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
     for file in (tmp_path / "units").glob("*.seed-[345].json"):
         file.unlink()
     text = report_of(())
-    assert "6 of 60 units" in text and "| SFT | 2 | – | 25.0%" in text
+    assert "6 of 85 units" in text and "| SFT | 2 | – | 25.0%" in text
     assert "after half of the rollouts less GRPO: +37.5 points" in text and "under way, so nothing is said" in text
 
 
@@ -121,26 +123,31 @@ def test_units_are_found_by_whole_names_and_all_comparisons_are_counted(tmp_path
         (tmp_path / "trials" / f"long.grpo.lr-0.0002.seed-{seed}.json").write_text(json.dumps(told))
     text = write_report(Comparison(tmp_path, config), "python experiments/credit.py").read_text()
     assert "| SFT | 5 | – | 25.0%" in text and "| SFT | 5 | – | 75.0%" in text
-    assert "of 22 comparisons" in text, "after half of the rollouts, too"
+    assert "of 30 comparisons" in text, "after half of the rollouts, too"
     assert "| long | + GRPO | – | 37.5% | – |" in text
 
 
 def test_the_gate_names_everything_that_does_not_pass():
     seen = {"auc_before": [0.9, None], "added_r2": [0.03, [0.01, 0.05]]}
-    assert fails(Gate(), {"pass_1": 0.3, "pass_8": 0.85, "answer": seen}, "answer") == []
+    assert fails(Gate(), {"pass_1": 0.3, "pass_8": 0.85, "igpo": seen}, "igpo") == []
     found = fails(
         Gate(), {"pass_1": 0.5, "pass_8": 0.7, "milestones": {"auc_before": None, "added_r2": [0.01, None]}}, "milestones"
     )
     assert len(found) == 4 and "AUC of needed visits is not known" in found[2]
 
 
-ARMS = "arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}}"
+ARMS = (
+    "arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}, "
+    "igpo = {label = 'IGPO', tuned_as = 'grpo', rl = {estimator = {kind = 'igpo'}, gain = {}}}}"
+)
+SHORT = "short = {label = 'short', recipe = 'elimination-short.toml', gate = ['igpo'], without = ['igpo']}"
+LONG = "long = {label = 'long', recipe = 'elimination-long.toml', after = 'short', gate = ['igpo'], without = ['igpo']}"
 TWO_ARMS = (ARMS, "criterion.compared={grpo = ['sft']}", "criterion.halved={grpo = 'grpo'}", "measuring.halfway=['grpo']")
 
 
 @pytest.mark.slow
 def test_the_comparison_from_end_to_end_and_once_more(tmp_path: Path):
-    small = (*TWO_ARMS, "tasks.short.without=[]", "tasks.long.without=[]")
+    small = (*TWO_ARMS, f"tasks={{{SHORT}, {LONG}}}")
     config, out = settings(*QUICK, *small, "tuning.lrs=[1e-4,1e-3]", "workers=1"), tmp_path / "out"
     run_comparison(config, out, silent(), "command")
     names = {file.name for file in (out / "units").iterdir()}
@@ -171,8 +178,7 @@ def test_the_comparison_from_end_to_end_and_once_more(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_comparison_that_is_killed_again_and_again_has_the_same_units(tmp_path: Path):
-    task = "tasks={short = {label = 'short', recipe = 'elimination-short.toml'}}"
-    sets = [f"--set={one}" for one in (*TWO_ARMS, task, "tuning.lrs=[1e-4,1e-3]", "workers=1")]
+    sets = [f"--set={one}" for one in (*TWO_ARMS, f"tasks={{{SHORT}}}", "tuning.lrs=[1e-4,1e-3]", "workers=1")]
     peace, out = tmp_path / "peace", tmp_path / "out"
     order = [sys.executable, str(SETTINGS.with_suffix(".py")), "--quick", *sets, "--out"]
     subprocess.run([*order, str(peace)], check=True, capture_output=True)
