@@ -236,14 +236,8 @@ def drawn_batch(rng: random.Random, sparse: bool) -> TurnTable:
         for number in range(size):
             scored = number < size - 1 and ((lucky and number == place) if sparse else rng.random() < 0.5)
             penalty = -1.0 if not sparse and rng.random() < 0.1 else 0.0
-            values = {
-                "trajectory": trajectory,
-                "group": trajectory // 8,
-                "turn": number,
-                "state": trajectory,
-                "tokens": 1,
-                "outcome": outcome,
-            }
+            values = {"trajectory": trajectory, "group": trajectory // 8, "turn": number, "state": len(columns["state"])}
+            values |= {"tokens": 1, "outcome": outcome}
             values |= {"tool": TurnTool.VISIT, "scored": True, "gain": rng.gauss(0.1, 0.5), "gain_scored": scored}
             values |= {"penalty": penalty, "trained": True, "capped": False}
             for name, value in values.items():

@@ -79,12 +79,12 @@ class Task(Frozen):
     """What is asked: a recipe's worlds, questions, teacher, SFT and budgets."""
 
     label: str
-    recipe: Path  # a TOML file of the tiny recipe's settings, beside this one
-    sets: tuple[str, ...] = ()  # overrides of this task's recipe
+    recipe: Path  # a TOML file of the tiny recipe's settings, seen from here
+    overrides: tuple[str, ...] = ()  # of its settings
     after: str = ""  # an earlier task whose supervised model this SFT starts from; by default the shipped base
     without: tuple[str, ...] = ()  # arms that make no sense here
     model: Path | None = None  # an existing supervised model; by default one is trained
-    gate: tuple[str, ...] = ("igpo", "milestones")  # arms whose credit of gains the gate looks at; it reads the first
+    gate_arms: tuple[str, ...] = Field(min_length=1)  # whose credit of gains the gate looks at; the first one's decides
 
 
 class Arm(Frozen):
@@ -157,9 +157,11 @@ class CreditConfig(Frozen):
             if task.model is None and task.after not in {"", *[*self.tasks][:at]}:
                 raise ValueError(f"tasks.{name}.after: {task.after} is no task before it")
         named |= {arm.tuned_as for arm in self.arms.values() if arm.tuned_as}
-        named |= {arm for task in self.tasks.values() for arm in (*task.without, *task.gate)}
+        named |= {arm for task in self.tasks.values() for arm in (*task.without, *task.gate_arms)}
         if strange := sorted(named - self.arms.keys()):
             raise ValueError(f"{strange[0]} is no arm: choose from {', '.join(self.arms)}")
+        if plain := [arm for task in self.tasks.values() for arm in task.gate_arms if "gain" not in self.arms[arm].rl]:
+            raise ValueError(f"tasks: the gate looks at gains, and the arm {plain[0]} has none")
         if both := sorted({*self.seeds} & {*self.tuning.seeds}):
             raise ValueError(f"seed {both[0]} is in both trials and units: trials would see what units are judged by")
         if len({*self.seeds}) < len(self.seeds):
@@ -225,7 +227,7 @@ class Comparison:
 
     def recipe(self, name: str) -> TinyConfig:
         told = self.config.tasks[name]
-        return find_recipe(str(SETTINGS.parent / told.recipe), overrides=[*self.config.recipe, *told.sets])
+        return find_recipe(str(SETTINGS.parent / told.recipe), overrides=[*self.config.recipe, *told.overrides])
 
     def task(self, name: str) -> TinyRun:
         """A task as a run of the tiny recipe: its worlds, questions and supervised models."""
@@ -320,14 +322,12 @@ def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
         result = measure(there, "gate", model, VALIDATION, command)
         rollouts = there.measurement("gate", VALIDATION)
         figures: dict[str, Any] = {f"pass_{k}": result.pass_at_k[k].value for k in (1, 8)}
-        arms = run.config.tasks[name].gate
+        arms = run.config.tasks[name].gate_arms
         for arm in arms:
-            rl = run.config.arms[arm].rl
+            rl = run.config.rl_of(arm, min(run.config.tuning.lrs), 0, 1.0)
             of = {"files": (rollouts,), "model": model, "profile": task.config.profile, "most": 10**6}
-            of |= {"gain": rl["gain"], "estimator": rl["estimator"]}
-            figures[arm] = _seen(
-                run_check(check_config(CheckConfig, of, arm), run.root / "gate" / f"{name}.{arm}", report, command)
-            )
+            of |= {"gain": rl.gain, "estimator": rl.estimator}
+            figures[arm] = _seen(run_check(CheckConfig(**of), run.root / "gate" / f"{name}.{arm}", report, command))
         figures["fails"] = fails(gate, figures, arms[0])
         found[name] = figures
         failed += [f"{name}: {reason}" for reason in figures["fails"]]

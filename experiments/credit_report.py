@@ -167,7 +167,7 @@ def _gate(run: Comparison) -> list[str]:
     lines.append("|---|---:|---:|---|---:|---:|---:|---|")
     for task, told in json.loads(file.read_text(encoding="utf-8")).items():
         fails = "**no**: " + "; ".join(told["fails"]) if told["fails"] else "yes"
-        for at, arm in enumerate(run.config.tasks[task].gate):
+        for at, arm in enumerate(run.config.tasks[task].gate_arms):
             seen = [told[arm][name] for name in ("auc_final", "auc_before", "added_r2")]
             shown = [MISSING if one is None else f"{one[0]:.3f}" for one in seen]
             row = (task, percent(told["pass_1"]), percent(told["pass_8"]), arm, *shown, "" if at else fails)
@@ -243,15 +243,14 @@ def _verdict(found: Estimate, seeds: int, config: CreditConfig, *, halved: bool)
 
 
 def _interactions(config: CreditConfig, found: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
-    """How much larger each difference is on the last task than on the first, where both are there."""
-    if len(found) < 2:
-        return []
-    (short, first), *_, (long, last) = found.items()
-    lines = [f"## {long} less {short}", ""]
-    for name in [name for name in first if name in last]:
-        gap = last[name].less(first[name])
-        shown = MISSING if gap.interval is None else f"{points(gap.interval.low)} to {points(gap.interval.high)}"
-        lines.append(f"- {name}: {points(gap.value)} points ({shown}).")
+    """How much larger each difference is on a task than on the one that it comes after, where both are there."""
+    lines = list[str]()
+    for long, short in [(name, task.after) for name, task in config.tasks.items() if {name, task.after} <= found.keys()]:
+        lines += [f"## {long} less {short}", ""]
+        for name in [name for name in found[short] if name in found[long]]:
+            gap = found[long][name].less(found[short][name])
+            shown = MISSING if gap.interval is None else f"{points(gap.interval.low)} to {points(gap.interval.high)}"
+            lines.append(f"- {name}: {points(gap.value)} points ({shown}).")
     return lines
 
 

@@ -57,6 +57,7 @@ def test_arms_have_equal_rollouts_equal_trials_and_seeds_of_their_own():
         ("tasks={}", "at least 1"), ("seeds=[]", "at least 1"), ("seeds=[1,1]", "twice"), ("seeds=[101]", "trials and units"),
         ("arms.igpo.tuned_as=nope", "nope is no arm"), ("criterion.compared.sft=['nope']", "nope is no arm"),
         ("tasks.short.after=long", "long is no task before it"), ("tasks.short.without=['nope']", "nope is no arm"),
+        ("tasks.short.gate_arms=[]", "at least 1"), ("tasks.short.gate_arms=['grpo']", "and the arm grpo has none"),
         ("arms.igpo.rl.steps=3", "arms have equal rollouts"), ("arms.igpo.rl.estimator.gama=3", "did you mean"),
     ],
 )  # fmt: skip
@@ -110,7 +111,8 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
 
 
 def test_units_are_found_by_whole_names_and_all_comparisons_are_counted(tmp_path: Path):
-    tasks = "tasks={long = {label = 'one', recipe = 'x.toml'}, 'long.2' = {label = 'other', recipe = 'x.toml'}}"
+    task = "= {label = 'one', recipe = 'x.toml', gate_arms = ['igpo']}"
+    tasks = f"tasks={{long {task}, 'long.2' {task}}}"
     config = settings(tasks)
     (tmp_path / "units").mkdir()
     for task, right in (("long", 1), ("long.2", 3)):
@@ -140,8 +142,8 @@ ARMS = (
     "arms={sft = {label = 'SFT', trained = false}, grpo = {label = 'GRPO', rl = {estimator = {kind = 'grpo'}}}, "
     "igpo = {label = 'IGPO', tuned_as = 'grpo', rl = {estimator = {kind = 'igpo'}, gain = {}}}}"
 )
-SHORT = "short = {label = 'short', recipe = 'elimination-short.toml', gate = ['igpo'], without = ['igpo']}"
-LONG = "long = {label = 'long', recipe = 'elimination-long.toml', after = 'short', gate = ['igpo'], without = ['igpo']}"
+SHORT = "short = {label = 'short', recipe = 'elimination-short.toml', gate_arms = ['igpo'], without = ['igpo']}"
+LONG = "long = {label = 'long', recipe = 'elimination-long.toml', after = 'short', gate_arms = ['igpo'], without = ['igpo']}"
 TWO_ARMS = (ARMS, "criterion.compared={grpo = ['sft']}", "criterion.halved={grpo = 'grpo'}", "measuring.halfway=['grpo']")
 
 

@@ -75,6 +75,18 @@ def test_a_turns_worth_is_the_mean_outcome_of_the_others_that_took_it_less_of_th
     assert worth[10] == pytest.approx(0 / 4 - 6 / 10)
 
 
+def test_turns_of_a_group_stand_in_one_state_where_the_same_calls_were_run():
+    """A rollout on pages A, G and B; as a letter: turns with one letter stand in one state."""
+    batch = batch_of(("AG", 1.0), ("AB", 0.0), ("BG", 0.0))
+    other = replace(batch[0], group=1)  # the same question once more
+    first, hinted = batch[0].trajectory, NodeKind.HINT
+    nodes = [n.model_copy(update={"kind": hinted}) if n.kind is NodeKind.OBSERVATION else n for n in first.nodes]
+    never_run = replace(batch[0], trajectory=first.model_copy(update={"nodes": tuple(nodes)}))
+    states = build_table([*batch, other, never_run]).state
+    letters = "abc" + "abd" + "aef" + "ghi" + "ajk"
+    assert [[one == two for two in states] for one in states] == [[one == two for two in letters] for one in letters]
+
+
 class Scores:
     """Everything is equally likely, but for what stands behind a probe that is not the policy's."""
 

@@ -125,8 +125,15 @@ def test_against_those_who_stood_before_the_same_a_gain_counts_what_the_turn_did
     gains = credit.build_estimator(config).components(table_of(batch)).gain.reshape(4, 3)
     np.testing.assert_allclose(gains[:, 1], [-0.25, -0.25, 0.5, 0.0])
     assert not gains[:, [0, 2]].any()
+    free = config.model_copy(update={"max_scale": 10.0})
+    sizes = [credit.build_estimator(free).components(table_of(batch)).gain[7]]
+    near = [trajectory(float(n), [n * 1e-4, None], group=g, calls=["a", "b"]) for g in (1, 2, 3, 4) for n in (0, 1)]
+    sizes.append(credit.build_estimator(free).components(table_of([*batch, *near])).gain[7])
+    assert sizes[1] < 1.5 * sizes[0], "groups whose gains nearly agree do not drive up the others' scale"
     with pytest.raises(ValueError, match="baseline = 'state' is for mode = 'returns', not 'joint'"):
         credit.IgpoConfig(baseline=credit.Baseline.STATE, mode=credit.IgpoMode.JOINT)
+    with pytest.raises(ValueError, match="others would be paid for a penalty"):
+        credit.IgpoConfig(baseline=credit.Baseline.STATE, penalty_form=credit.PenaltyForm.AS_RELEASED)
 
 
 def test_as_released_groups_whose_gains_do_not_differ_are_in_the_scale():

@@ -201,8 +201,9 @@ class Baseline(StrEnum):
     GROUP = "group"
     """All turns of the group's other trajectories, over their deviation."""
     STATE = "state"
-    """The turns of others that the same calls had led to, so that it counts what a turn did, and not where it stood (GiGPO,
-    arXiv 2505.10978, holds outcomes against each other so). Where there is no other, gains have no part."""
+    """The turns of others that the same calls had led to, so that it counts what a turn did, and not where it stood; not
+    divided. A turn without a gain counts as 0 there, and where nobody else stood gains have no part. After GiGPO
+    (arXiv 2505.10978), which holds outcomes against each other at equal states."""
 
 
 class PenaltyForm(StrEnum):
@@ -230,7 +231,8 @@ class IgpoConfig(Estimating):
     """Least mean absolute z of outcomes that gains are scaled to."""
     max_scale: float = Field(default=10.0, gt=0)  # most that gains are multiplied by
     scale_over_flat: bool = False
-    """Whether groups whose gains do not differ count in the scale, with zeros, and so raise it (DR-Venus as released)."""
+    """Whether groups whose gains do not differ count in the scale, with zeros, and so raise it (DR-Venus as released); of no
+    effect with ``baseline="state"``."""
     penalty_form: PenaltyForm = PenaltyForm.OWN_TURN  # where the format penalty enters
 
     @model_validator(mode="before")
@@ -244,6 +246,8 @@ class IgpoConfig(Estimating):
     def _has_a_baseline(self) -> Self:
         if self.baseline is Baseline.STATE and self.mode is not IgpoMode.RETURNS:
             raise ValueError(f"baseline = 'state' is for mode = 'returns', not {self.mode.value!r}")
+        if self.baseline is Baseline.STATE and self.penalty_form is PenaltyForm.AS_RELEASED:
+            raise ValueError("baseline = 'state' is for penalty_form = 'own_turn': others would be paid for a penalty")
         return self
 
     @property
@@ -326,7 +330,7 @@ def one_by_one(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
         else:
             outcome_z[members], normal[turns] = z_scores(outcomes), z_scores(gains)
     if config.mode is IgpoMode.SCALED_SEPARATE:
-        normal *= gain_scale(outcome_z[found.scored], normal[informative], config)
+        normal *= gain_scale(outcome_z[found.scored], _mean_size(normal[informative]), config)
     parts = np.where(rewards.parts != 0.0, 1.0, 0.0)
     parts[:, GAIN] = 1.0 - parts[:, PENALTY]
     outcome = np.zeros(len(normal))
@@ -347,11 +351,13 @@ def gain_to_go(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
         informative[turns] = config.scale_over_flat or differing
         if differing and config.baseline is Baseline.STATE:
             credit[turns] = _against_those_at(to_go[turns], rewards.state[turns])
-            informative[turns] = config.scale_over_flat | (np.abs(credit[turns].sum(axis=1)) > EPS)
         elif differing:
             credit[turns] = _against_others(to_go[turns], found.of_turn[turns])
-    scale = gain_scale(outcome_z[found.scored], credit[informative].sum(axis=1), config)
-    return outcome_z[found.of_turn], scale * credit
+    total = credit.sum(axis=1)
+    # Few turns are held against a state's others, and of many of these nothing is said: the mean is one of sizes by size.
+    by_size = float((total**2).sum() / max(np.abs(total).sum(), EPS))
+    size = by_size if config.baseline is Baseline.STATE else _mean_size(total[informative])
+    return outcome_z[found.of_turn], gain_scale(outcome_z[found.scored], size, config) * credit
 
 
 def _against_others(to_go: FloatArray, owner: IntArray) -> FloatArray:
@@ -376,12 +382,14 @@ def _against_those_at(to_go: FloatArray, state: IntArray) -> FloatArray:
     return np.where(others[:, None] > 0, to_go - (total - to_go) / np.maximum(others, 1)[:, None], 0.0)
 
 
-def gain_scale(outcome_z: FloatArray, gain_z: FloatArray, config: IgpoConfig) -> float:
-    """The batch-wide factor of the gains, from those of the groups that count in it; 1 where there are none."""
-    if gain_z.size == 0:
-        return 1.0
-    target = max(float(np.abs(outcome_z).mean()), config.outcome_floor)
-    return min(target / (float(np.abs(gain_z).mean()) + EPS), config.max_scale)
+def _mean_size(values: FloatArray) -> float:
+    return float(np.abs(values).mean()) if values.size else 0.0
+
+
+def gain_scale(outcome_z: FloatArray, size: float, config: IgpoConfig) -> float:
+    """The batch-wide factor of gains of this mean size."""
+    target = max(_mean_size(outcome_z), config.outcome_floor)
+    return min(target / (size + EPS), config.max_scale)
 
 
 def segments(scored: BoolArray) -> IntArray:

@@ -40,15 +40,16 @@ def turn_tools(trajectory: Trajectory) -> list[TurnTool]:
 
 
 def calls_made(trajectory: Trajectory) -> Iterator[tuple[str, ...]]:
-    """The calls that were made before each turn, and after the last.
+    """What was done before each turn, and after the last: the calls of each turn, or what it wrote where none was run.
 
-    Rollouts of a group that made the same calls have read the same: their worlds are deterministic, and share a seed.
+    Rollouts of a group that did the same have read the same in worlds of files, which answer equal calls with equal pages.
     """
+    run = {node.parent for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION}
     made: tuple[str, ...] = ()
     yield made
     for index in turn_indices(trajectory):
         turn = trajectory.nodes[index]
-        made = (*made, " ".join(map(signature, turn.calls)) or turn.text)
+        made = (*made, " ".join(map(signature, turn.calls)) if index in run else turn.text)
         yield made
 
 
@@ -62,7 +63,7 @@ class TurnTable:
     trajectory: IntArray  # index of the trajectory in the batch
     group: IntArray  # index of the trajectory's group (one question's rollouts)
     turn: IntArray  # 0, 1, … within the trajectory
-    state: IntArray  # turns that the same calls led to, in one group, have the same number
+    state: IntArray  # turns of one group that the same calls led to have the same number
     tokens: IntArray  # sampled tokens in the turn
     tool: NDArray[np.str_]  # a TurnTool
     outcome: FloatArray  # the trajectory's outcome in [0, 1], repeated on each of its turns
