@@ -251,12 +251,16 @@ class Comparison:
 
     def trials(self) -> list[Unit]:
         """Every trial; with a single rate there is nothing to try."""
-        tuning = self.config.tuning
-        own = [name for name in self.trained if not self.config.arms[name].tuned_as]
-        every = [
-            (seed, task, arm, lr) for seed in tuning.seeds for task in self.config.tasks for arm in own for lr in tuning.lrs
+        tuning, arms = self.config.tuning, self.config.arms
+        if len(tuning.lrs) == 1:
+            return []
+        used = {
+            task: dict.fromkeys(arms[arm].tuned_as or arm for arm in self.trained if arm not in told.without)
+            for task, told in self.config.tasks.items()
+        }
+        return [
+            Unit(task, arm, seed, lr, True) for seed in tuning.seeds for task in used for arm in used[task] for lr in tuning.lrs
         ]
-        return [Unit(task, arm, seed, lr, True) for seed, task, arm, lr in every] if len(tuning.lrs) > 1 else []
 
     def units(self, lrs: dict[str, dict[str, float]]) -> list[Unit]:
         """Every unit, seed by seed. ``lrs``: chosen learning rates by task and arm."""

@@ -41,12 +41,13 @@ def test_arms_have_equal_rollouts_equal_trials_and_seeds_of_their_own():
     arms = {name: config.rl_of(name, 1e-4, 1, 1.0) for name in run.trained}
     assert {(rl.steps, rl.questions_per_step, rl.group_size, rl.denoise.most_groups) for rl in arms.values()} == {(24, 8, 8, 1)}
     assert {(unit.task, unit.arm) for unit in run.trials()} == {
-        (t, a) for t in ("short", "long", "chains") for a in ("grpo", "igpo")
+        *((task, arm) for task in config.tasks for arm in ("grpo", "igpo")),
+        ("chains", "state"),
     }
-    assert len(run.trials()) == 3 * 2 * 3 * 2 and not {*config.tuning.seeds} & {*config.seeds}
-    lrs = {task: {"grpo": 1e-4, "igpo": 2e-4} for task in config.tasks}
-    with_gains = {*config.arms} - {"sft", "grpo"}
-    units = {("sft", 0.0), ("grpo", 1e-4), *((arm, 2e-4) for arm in with_gains)}
+    assert len(run.trials()) == 7 * 3 * 2 and not {*config.tuning.seeds} & {*config.seeds}
+    lrs = {task: {"grpo": 1e-4, "igpo": 2e-4, "state": 4e-4} for task in config.tasks}
+    with_gains = {*config.arms} - {"sft", "grpo", "state", "state-placebo"}
+    units = {("sft", 0.0), ("grpo", 1e-4), ("state", 4e-4), ("state-placebo", 4e-4), *((arm, 2e-4) for arm in with_gains)}
     assert {(unit.arm, unit.lr) for unit in run.units(lrs)} == units
     assert all(arm.gain is None or arm.gain.probe is None for arm in arms.values()), "no probe is written by hand"
 
