@@ -352,6 +352,8 @@ def _seen(check: GainCheck) -> dict[str, Any]:
         "added_r2": check.added_r2,
         "own_r2": check.own_r2,
         "needed_r2": check.needed_r2,
+        "outcome_r": check.outcome_r,
+        "advantage_r": check.advantage_r,
     }
     return {name: None if one is None else [one.value, one.interval] for name, one in figures.items()} | {
         "probe": [check.probe.own, check.probe.behind], "sentence": check.sentence,

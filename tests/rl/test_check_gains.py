@@ -120,6 +120,7 @@ def test_gains_that_follow_worth_are_worth_it_and_those_that_do_not_see_needed_v
 
     check = checked(batch_of(*rollouts, gains=gains, questions=8), Scores(), GainConfig())
     assert check.is_worth_it is sees, check.sentence
+    assert check.advantage_r and check.outcome_r and (check.advantage_r.value > check.outcome_r.value + 0.05) is sees
     assert check.auc_before is not None and check.added_r2 is not None and check.outcome_r2 is not None
     assert check.auc_before.interval is not None and check.added_r2.interval is not None
     assert check.auc_before.interval[0] <= check.auc_before.value <= check.auc_before.interval[1]

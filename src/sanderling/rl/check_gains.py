@@ -6,8 +6,9 @@ where the policy itself wrote that answer. Gains may not see *needed visits*, wh
 they may say nothing that *outcomes* do not say. A turn's worth can be estimated where rollouts of a group share their first
 calls: the mean outcome of the others that also took the turn, less that of all others that stood before it. What gains add to
 the R² that GRPO's advantages have over that worth, on questions which the fit has not seen, is what they can teach. Beside it
-stands what each turn's own gain would add, which credit may lose, and knowing which visits are needed, which is how much there
-is to be taught. Importable without torch.
+stands what each turn's own gain would add, which credit may lose, and knowing which visits are needed. That is by a fit, which
+gives each part the weight that it deserves. Training adds the parts as they are: so there is the correlation of the whole
+advantage with worth, too. Importable without torch.
 """
 
 from collections import Counter, defaultdict
@@ -84,6 +85,8 @@ class GainCheck:
     added_r2: Figure | None  # what gains' credit adds to it
     own_r2: Figure | None  # what each turn's own gain would add in its place
     needed_r2: Figure | None  # what knowing needed visits would add in their place
+    outcome_r: Figure | None  # correlation of GRPO's advantages with turns' worth
+    advantage_r: Figure | None  # and of the estimator's, gains and outcomes as it weighs them
     config: GainConfig  # how these gains were measured
     gains: dict[str, list[float]]  # by what a visit brings, sorted
 
@@ -142,7 +145,11 @@ class GainCheck:
         if not self.is_worth_it:
             return f"It cannot be said yet whether gains can teach: {self._adds(self.added_r2)}. Make more rollouts."
         seen = "" if self.auc_before is None else f", and see needed visits before the last (AUC {self.auc_before.value:.2f})"
-        return f"Gains are worth a try: they add {self.added_r2.value:+.3f} to the R² of outcomes{seen}."
+        told = f"Gains are worth a try: they add {self.added_r2.value:+.3f} to the R² of outcomes{seen}."
+        if self.outcome_r and self.advantage_r:
+            whole, outcomes = self.advantage_r.value, self.outcome_r.value
+            told += f" Whole advantages correlate {whole:.2f} with turns' worth, GRPO's {outcomes:.2f}."
+        return told
 
 
 def check_gains(
@@ -170,7 +177,6 @@ def check_gains(
         return _resampled(lambda at: _auc(table.gain[visits[at]], needed[at]), questions[visits])
 
     needed = np.where((brings == FINAL) | (brings == BEFORE), 1.0, 0.0)
-    outcome_r2, added_r2, own_r2, needed_r2 = _explained(batch, table, credit, questions, needed)
     return GainCheck(
         rollouts=len(batch),
         questions=len({one.trajectory.question.id for one in batch}),
@@ -182,10 +188,7 @@ def check_gains(
         auc_final=auc(FINAL),
         auc_before=auc(BEFORE),
         within=_share_within(credit.gain, table.trajectory),
-        outcome_r2=outcome_r2,
-        added_r2=added_r2,
-        own_r2=own_r2,
-        needed_r2=needed_r2,
+        **_explained(batch, table, credit, questions, needed),
         config=config,
         gains={kind: sorted(map(float, table.gain[brings == kind])) for kind in (FINAL, BEFORE, OTHER)},
     )
@@ -299,16 +302,15 @@ def turns_worth(batch: Sequence[Graded], table: TurnTable) -> tuple[FloatArray, 
 
 def _explained(
     batch: Sequence[Graded], table: TurnTable, credit: Components, questions: IntArray, needed: FloatArray
-) -> tuple[Figure | None, Figure | None, Figure | None, Figure | None]:
-    """The R² of GRPO's advantages over turns' worth; what gains' credit, each turn's own gain, and ``needed`` visits would add.
-
-    Gains themselves where there is no credit of them.
-    """
+) -> dict[str, Figure | None]:
+    """What is held against turns' worth, by its name in `GainCheck`. Gains themselves where there is no credit of them."""
+    figures: tuple[str, ...] = ("outcome_r2", "added_r2", "own_r2", "needed_r2", "outcome_r", "advantage_r")
+    nothing_known = dict[str, Figure | None].fromkeys(figures)
     worth, weight = turns_worth(batch, table)
     known = np.flatnonzero(weight > 0)
     of = questions[known]
     if known.size < _LEAST or np.unique(of).size < _LEAST_QUESTIONS:
-        return None, None, None, None
+        return nothing_known
     own = np.where(table.gain_scored, table.gain, 0.0)
     gain = credit.gain if credit.gain.any() else own
     outcomes = grpo(table, GrpoConfig()).total
@@ -317,13 +319,22 @@ def _explained(
         _left(worth[known], [one[known] for one in columns], weight[known], of) for columns in designs
     )
     if not nothing.any():
-        return None, None, None, None
+        return nothing_known
 
     def share(less: FloatArray) -> Figure:
         return _resampled(lambda at: float(less[at].sum() / max(nothing[at].sum(), 1e-12)), of)
 
-    most = share(outcome - best) if needed[known].any() else None
-    return share(nothing - outcome), share(outcome - credited), share(outcome - alone), most
+    def correlation(advantage: FloatArray) -> Figure:
+        return _resampled(lambda at: _aligned(advantage[known[at]], worth[known[at]], weight[known[at]]), of)
+
+    return {
+        "outcome_r2": share(nothing - outcome),
+        "added_r2": share(outcome - credited),
+        "own_r2": share(outcome - alone),
+        "needed_r2": share(outcome - best) if needed[known].any() else None,
+        "outcome_r": correlation(outcomes),
+        "advantage_r": correlation(credit.total),
+    }
 
 
 # -- statistics --------------------------------------------------------------------------------------------------------------
@@ -348,6 +359,11 @@ def _auc(values: FloatArray, positive: np.ndarray) -> float:
         return float("nan")
     below = np.searchsorted(zeros, ones, "left") + np.searchsorted(zeros, ones, "right")
     return float(below.mean() / 2 / zeros.size)
+
+
+def _aligned(x: FloatArray, y: FloatArray, weight: FloatArray) -> float:
+    """Their correlation around zero, since nobody takes a mean from advantages: a gradient's signal to noise grows with it."""
+    return float((weight * x * y).sum() / max(np.sqrt((weight * x * x).sum() * (weight * y * y).sum()), 1e-12))
 
 
 def _left(y: FloatArray, columns: Sequence[FloatArray], weight: FloatArray, questions: IntArray) -> FloatArray:

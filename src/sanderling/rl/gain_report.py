@@ -183,6 +183,8 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
         (f"R² that gains' credit adds (worth it from {LEAST_ADDED:g})", written(check.added_r2)),
         ("R² that each turn's own gain would add, which credit may lose", written(check.own_r2)),
         ("R² that knowing needed visits would add", written(check.needed_r2)),
+        ("correlation of GRPO's advantages with turns' worth", written(check.outcome_r)),
+        ("and of this estimator's, gains and outcomes together", written(check.advantage_r)),
     ]
 
 
