@@ -81,14 +81,14 @@ class GainCheck:
     auc_final: Figure | None
     auc_before: Figure | None
     within: float | None  # share of the variance of gains' credit that lies within trajectories
-    outcome_r2: Figure | None  # of GRPO's advantages over turns' worth
-    added_r2: Figure | None  # what gains' credit adds to it
-    own_r2: Figure | None  # what each turn's own gain would add in its place
-    needed_r2: Figure | None  # what knowing needed visits would add in their place
-    outcome_r: Figure | None  # correlation of GRPO's advantages with turns' worth
-    advantage_r: Figure | None  # and of the estimator's, gains and outcomes as it weighs them
     config: GainConfig  # how these gains were measured
     gains: dict[str, list[float]]  # by what a visit brings, sorted
+    outcome_r2: Figure | None = None  # of GRPO's advantages over turns' worth
+    added_r2: Figure | None = None  # what gains' credit adds to it
+    own_r2: Figure | None = None  # what each turn's own gain would add in its place
+    needed_r2: Figure | None = None  # what knowing needed visits would add in their place
+    outcome_r: Figure | None = None  # correlation of GRPO's advantages with turns' worth
+    advantage_r: Figure | None = None  # and of the estimator's, gains and outcomes as it weighs them
 
     @property
     def is_worth_it(self) -> bool:
@@ -304,13 +304,11 @@ def _explained(
     batch: Sequence[Graded], table: TurnTable, credit: Components, questions: IntArray, needed: FloatArray
 ) -> dict[str, Figure | None]:
     """What is held against turns' worth, by its name in `GainCheck`. Gains themselves where there is no credit of them."""
-    figures: tuple[str, ...] = ("outcome_r2", "added_r2", "own_r2", "needed_r2", "outcome_r", "advantage_r")
-    nothing_known = dict[str, Figure | None].fromkeys(figures)
     worth, weight = turns_worth(batch, table)
     known = np.flatnonzero(weight > 0)
     of = questions[known]
     if known.size < _LEAST or np.unique(of).size < _LEAST_QUESTIONS:
-        return nothing_known
+        return {}
     own = np.where(table.gain_scored, table.gain, 0.0)
     gain = credit.gain if credit.gain.any() else own
     outcomes = grpo(table, GrpoConfig()).total
@@ -319,7 +317,7 @@ def _explained(
         _left(worth[known], [one[known] for one in columns], weight[known], of) for columns in designs
     )
     if not nothing.any():
-        return nothing_known
+        return {}
 
     def share(less: FloatArray) -> Figure:
         return _resampled(lambda at: float(less[at].sum() / max(nothing[at].sum(), 1e-12)), of)
