@@ -177,7 +177,12 @@ def _pays(values: FloatArray, scores: FloatArray, units: FloatArray) -> dict[str
 
 MODES: dict[str, EstimatorConfig] = {
     "grpo (no gains)": GrpoConfig(),
-    **{f"{mode.value}, gamma {gamma:g}": IgpoConfig(mode=mode, gamma=gamma) for mode in IgpoMode for gamma in (0.95, 1.0)},
+    **{
+        f"{mode.value}, gamma {gamma:g}": IgpoConfig(mode=mode, gamma=gamma)
+        for mode in IgpoMode
+        if mode is not IgpoMode.STATE
+        for gamma in (0.95, 1.0)
+    },
 }
 ASSIGNMENTS: dict[str, EstimatorConfig] = {
     f"{mode.value}, {assignment.value}, gamma {gamma:g}": IgpoConfig(mode=mode, assignment=assignment, gamma=gamma)

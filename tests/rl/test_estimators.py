@@ -21,10 +21,10 @@ CONFIGS = [
     credit.IgpoConfig(discount=credit.Discount.PER_SEGMENT, gamma=0.3),
     credit.IgpoConfig(assignment=credit.Assignment.OWN_TURN, mode=credit.IgpoMode.SEPARATE),
     credit.IgpoConfig(penalty_form=credit.PenaltyForm.AS_RELEASED),
-    credit.IgpoConfig(baseline=credit.Baseline.STATE, assignment=credit.Assignment.OWN_TURN, gamma=0.0),
+    credit.IgpoConfig(mode=credit.IgpoMode.STATE, assignment=credit.Assignment.OWN_TURN),
     credit.IgpoConfig(mode=credit.IgpoMode.SCALED_SEPARATE, penalty_form=credit.PenaltyForm.AS_RELEASED, scale_over_flat=True),
 ]
-SCALED_OVER_THE_BATCH = (credit.IgpoMode.RETURNS, credit.IgpoMode.SCALED_SEPARATE)
+SCALED_OVER_THE_BATCH = (credit.IgpoMode.RETURNS, credit.IgpoMode.STATE, credit.IgpoMode.SCALED_SEPARATE)
 """Modes whose gains have one scale over all groups."""
 
 
@@ -121,7 +121,7 @@ def test_against_those_who_stood_before_the_same_a_gain_counts_what_the_turn_did
     batch = [
         trajectory(float(second == "c"), [0.0, gain, None], calls=[first, second, "answer"]) for first, second, gain in went
     ]
-    config = credit.IgpoConfig(baseline=credit.Baseline.STATE, assignment=credit.Assignment.OWN_TURN, gamma=0.0, max_scale=1.0)
+    config = credit.IgpoConfig(mode=credit.IgpoMode.STATE, assignment=credit.Assignment.OWN_TURN, max_scale=1.0)
     gains = credit.build_estimator(config).components(table_of(batch)).gain.reshape(4, 3)
     np.testing.assert_allclose(gains[:, 1], [-0.25, -0.25, 0.5, 0.0])
     assert not gains[:, [0, 2]].any()
@@ -130,10 +130,8 @@ def test_against_those_who_stood_before_the_same_a_gain_counts_what_the_turn_did
     near = [trajectory(float(n), [n * 1e-4, None], group=g, calls=["a", "b"]) for g in (1, 2, 3, 4) for n in (0, 1)]
     sizes.append(credit.build_estimator(free).components(table_of([*batch, *near])).gain[7])
     assert sizes[1] < 1.5 * sizes[0], "groups whose gains nearly agree do not drive up the others' scale"
-    with pytest.raises(ValueError, match="baseline = 'state' is for mode = 'returns', not 'joint'"):
-        credit.IgpoConfig(baseline=credit.Baseline.STATE, mode=credit.IgpoMode.JOINT)
     with pytest.raises(ValueError, match="others would be paid for a penalty"):
-        credit.IgpoConfig(baseline=credit.Baseline.STATE, penalty_form=credit.PenaltyForm.AS_RELEASED)
+        credit.IgpoConfig(mode=credit.IgpoMode.STATE, penalty_form=credit.PenaltyForm.AS_RELEASED)
 
 
 def test_as_released_groups_whose_gains_do_not_differ_are_in_the_scale():

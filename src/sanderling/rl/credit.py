@@ -172,6 +172,10 @@ class IgpoMode(StrEnum):
     deviation, and scaled; the outcome's z-score undiscounted. The one mode in which mere extra turns are neither paid nor
     punished (docs/rl.md); with a gamma below 1, turns with gains of their own are charged for putting off a later gain,
     and paid for putting off a loss."""
+    STATE = "state"
+    """The same, but less the mean over the turns of others that the same calls had led to, and not divided: it counts what a
+    turn did, and not where it stood. A turn without a gain counts as 0 there, and where nobody else stood gains have no part.
+    After GiGPO (arXiv 2505.10978), which holds outcomes against each other at equal states."""
     SCALED_SEPARATE = "scaled_separate"
     """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch and summed; the
     outcome's z is the last turn's, and discounted on its way back (DR-Venus)."""
@@ -195,17 +199,6 @@ class Discount(StrEnum):
     PER_SEGMENT = "per_segment"  # a scored turn and the unscored ones before it are one step (DR-Venus as released)
 
 
-class Baseline(StrEnum):
-    """Whose turns a turn's gain-to-go is held against, in the mode ``returns``."""
-
-    GROUP = "group"
-    """All turns of the group's other trajectories, over their deviation."""
-    STATE = "state"
-    """The turns of others that the same calls had led to, so that it counts what a turn did, and not where it stood; not
-    divided. A turn without a gain counts as 0 there, and where nobody else stood gains have no part. After GiGPO
-    (arXiv 2505.10978), which holds outcomes against each other at equal states."""
-
-
 class PenaltyForm(StrEnum):
     """How a turn's format penalty enters."""
 
@@ -224,30 +217,27 @@ class IgpoConfig(Estimating):
     assignment: Assignment = Assignment.CODE  # which turns receive a gain
     discount: Discount = Discount.PER_TURN  # what gamma counts
     gamma: float = Field(default=1.0, ge=0, le=1)
-    """Discount; by default 1 in ``returns`` and 0.95, as published, in the other modes."""
-    baseline: Baseline = Baseline.GROUP  # whose turns gains are held against; ``state`` is for the mode ``returns``
+    """Discount; by default 1 in ``returns``, 0 in ``state`` and 0.95, as published, in the other modes."""
     gain_weight: float = Field(default=1.0, ge=0)  # factor of the gains' part
     outcome_floor: float = Field(default=0.3, ge=0)
     """Least mean absolute z of outcomes that gains are scaled to."""
     max_scale: float = Field(default=10.0, gt=0)  # most that gains are multiplied by
     scale_over_flat: bool = False
     """Whether groups whose gains do not differ count in the scale, with zeros, and so raise it (DR-Venus as released); of no
-    effect with ``baseline="state"``."""
+    effect in ``state``."""
     penalty_form: PenaltyForm = PenaltyForm.OWN_TURN  # where the format penalty enters
 
     @model_validator(mode="before")
     @classmethod
     def _discounted_as_published(cls, given: Any) -> Any:
         if isinstance(given, dict) and "gamma" not in given and given.get("mode", IgpoMode.RETURNS) != IgpoMode.RETURNS:
-            return {**given, "gamma": 0.95}
+            return {**given, "gamma": 0.0 if given["mode"] == IgpoMode.STATE else 0.95}
         return given
 
     @model_validator(mode="after")
-    def _has_a_baseline(self) -> Self:
-        if self.baseline is Baseline.STATE and self.mode is not IgpoMode.RETURNS:
-            raise ValueError(f"baseline = 'state' is for mode = 'returns', not {self.mode.value!r}")
-        if self.baseline is Baseline.STATE and self.penalty_form is PenaltyForm.AS_RELEASED:
-            raise ValueError("baseline = 'state' is for penalty_form = 'own_turn': others would be paid for a penalty")
+    def _fines_nobody_else(self) -> Self:
+        if self.mode is IgpoMode.STATE and self.penalty_form is PenaltyForm.AS_RELEASED:
+            raise ValueError("mode = 'state' is for penalty_form = 'own_turn': others would be paid for a penalty")
         return self
 
     @property
@@ -257,7 +247,7 @@ class IgpoConfig(Estimating):
     @property
     def least_group(self) -> int:
         """Where gains are not held against those of other rollouts, those of one rollout's turns differ, too."""
-        return 2 if self.mode is IgpoMode.RETURNS else 1
+        return 2 if self.mode in (IgpoMode.RETURNS, IgpoMode.STATE) else 1
 
 
 @dataclass(frozen=True)
@@ -297,7 +287,7 @@ def igpo(table: TurnTable, config: IgpoConfig) -> Components:
     if config.penalty_form is PenaltyForm.AS_RELEASED:
         rewards, replaced = _as_released(rewards, np.where(table.scored, penalty, 0.0))
         penalty = np.zeros(len(table))
-    outcome, parts = (gain_to_go if config.mode is IgpoMode.RETURNS else one_by_one)(rewards, config)
+    outcome, parts = (gain_to_go if config.mode in (IgpoMode.RETURNS, IgpoMode.STATE) else one_by_one)(rewards, config)
     parts = config.gain_weight * parts
     of_penalty = np.where(replaced[found.of_turn], outcome, 0.0)
     return Components(outcome - of_penalty, parts[:, GAIN], parts[:, PENALTY] + of_penalty + penalty)
@@ -341,7 +331,7 @@ def one_by_one(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
 
 
 def gain_to_go(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatArray]:
-    """The mode ``returns``: of every turn the outcome's share [K] and the gains' [K, 2]."""
+    """The modes ``returns`` and ``state``: of every turn the outcome's share [K] and the gains' [K, 2]."""
     found, credit = rewards.found, np.zeros_like(rewards.parts)
     to_go = rewards.flowed(rewards.parts, config)
     outcome_z, informative = np.zeros(len(found.outcome)), np.zeros(len(to_go), dtype=np.bool_)
@@ -349,14 +339,14 @@ def gain_to_go(rewards: Rewards, config: IgpoConfig) -> tuple[FloatArray, FloatA
         outcome_z[members] = z_scores(found.outcome[members])
         differing = members.size > 1 and differ(to_go[turns].sum(axis=1))
         informative[turns] = config.scale_over_flat or differing
-        if differing and config.baseline is Baseline.STATE:
+        if differing and config.mode is IgpoMode.STATE:
             credit[turns] = _against_those_at(to_go[turns], rewards.state[turns])
         elif differing:
             credit[turns] = _against_others(to_go[turns], found.of_turn[turns])
     total = credit.sum(axis=1)
     # Few turns are held against a state's others, and of many of these nothing is said: the mean is one of sizes by size.
     by_size = float((total**2).sum() / max(np.abs(total).sum(), EPS))
-    size = by_size if config.baseline is Baseline.STATE else _mean_size(total[informative])
+    size = by_size if config.mode is IgpoMode.STATE else _mean_size(total[informative])
     return outcome_z[found.of_turn], gain_scale(outcome_z[found.scored], size, config) * credit
 
 
