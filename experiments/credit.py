@@ -330,7 +330,7 @@ def _gate(run: Comparison, command: str, report: Report) -> dict[str, Any]:
         for arm in arms:
             rl = run.config.rl_of(arm, min(run.config.tuning.lrs), 0, 1.0)
             of = {"files": (rollouts,), "model": model, "profile": task.config.profile, "most": 10**6}
-            of |= {"gain": rl.gain, "estimator": rl.estimator}
+            of |= {"gain": rl.gain, "estimator": rl.estimator, "group_size": rl.group_size}
             figures[arm] = _seen(run_check(CheckConfig(**of), run.root / "gate" / f"{name}.{arm}", report, command))
         figures["fails"] = fails(gate, figures, arms[0])
         found[name] = figures

@@ -256,18 +256,8 @@ def tables(count: int) -> list[Any]:
                 gain = round(float(rng.normal()), 3) if seed % 5 else 0.5
                 penalty, capped = float(rng.choice([0, 0, 0, -1, -0.5])), rng.random() > 0.9
                 bounds = (scored, gain if gained else 0.0, gained, penalty, train, capped)
-                rows.append(
-                    (
-                        number,
-                        group,
-                        turn,
-                        10 * group + turn,
-                        int(rng.integers(1, 90)),
-                        tool,
-                        outcome if scored else 0.0,
-                        *bounds,
-                    )
-                )
+                place, tokens = (number, group, turn, 10 * group + turn), int(rng.integers(1, 90))
+                rows.append((*place, tokens, tool, outcome if scored else 0.0, *bounds))
         order = (str(one.name) for one in fields(TurnTable))
         kinds = (np.int64,) * 5 + (np.str_, np.float64, np.bool_, np.float64, np.bool_, np.float64, np.bool_, np.bool_)
         columns = (np.array(values, dtype=kind) for values, kind in zip(zip(*rows, strict=True), kinds, strict=True))

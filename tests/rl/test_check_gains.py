@@ -18,7 +18,7 @@ from sanderling.recipes.tiny import SHIPPED_SFT
 from sanderling.rl.check_gains import BEFORE, FINAL, OTHER, GainCheck, check_gains, turns_worth, visits_bring
 from sanderling.rl.credit import Assignment, GrpoConfig, IgpoConfig, build_estimator
 from sanderling.rl.gain import GainConfig, Probe, find_targets
-from sanderling.rl.gain_report import CheckConfig, read_rollouts
+from sanderling.rl.gain_report import CheckConfig, dealt, read_rollouts
 from sanderling.rl.table import Graded, build_table
 from sanderling.runs.jsonl import write_trajectories
 
@@ -85,6 +85,14 @@ def test_turns_of_a_group_stand_in_one_state_where_the_same_calls_were_run():
     states = build_table([*batch, other, never_run]).state
     letters = "abc" + "abd" + "aef" + "ghi" + "ajk"
     assert [[one == two for two in states] for one in states] == [[one == two for two in letters] for one in letters]
+
+
+def test_credit_is_made_in_groups_as_large_as_training_s_and_worth_by_all():
+    batch = batch_of(*[("A", 1.0), ("B", 0.0)] * 5, questions=2)
+    groups = [one.group for one in dealt(batch, 2)]
+    assert [groups.count(group) for group in dict.fromkeys(groups)] == [2, 2, 2, 2, 1, 1]
+    assert len({(one.group, two) for one, two in zip(batch, groups, strict=True)}) == 6, "a group is of one question"
+    assert dealt(batch, None) is batch
 
 
 class Scores:

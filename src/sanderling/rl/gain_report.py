@@ -7,6 +7,7 @@ as the loop would have sent it. What is beyond the model's positions is left out
 import itertools
 import json
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -47,6 +48,8 @@ class CheckConfig(Frozen):
     gain: GainConfig = GainConfig()
     estimator: EstimatorConfig = IgpoConfig(assignment=Assignment.OWN_TURN, gamma=0.9)
     """Makes credit of gains, which is held against turns' worth; by default IGPO's ``returns`` by ``own_turn``, γ 0.9."""
+    group_size: int | None = Field(default=None, ge=2)
+    """Rollouts within which credit is made, as in training; by default all of a question. Turns' worth is by all of them."""
     outcome: str = "exact"  # who scores answers that nobody judged
     most: int = Field(default=1024, ge=1)  # rollouts that are measured, at most
 
@@ -75,7 +78,7 @@ def run_check(config: CheckConfig, out: Path, report: Report, command: str) -> G
             gains = information_gains([one.trajectory for one in part], tokenizer, scorer, config.gain, targets)
             found += [replace(one, gains=own) for one, own in zip(part, gains, strict=True)]
             advance(len(part))
-    table = build_table(found)
+    table = build_table(dealt(found, config.group_size))
     credit = build_estimator(config.estimator).components(table)
     check = check_gains(found, table, credit, targets, tokenizer, scorer, config.gain, cut)
     report.say(f"The page is {write_check(check, out, command)}.")
@@ -120,6 +123,17 @@ def graded(rollouts: Sequence[tuple[Trajectory, float]], encoding: Encoding, mos
     if not batch:
         raise UserError(f"Already the first turn of every rollout is beyond the {most or 0:,} tokens that the model reads.")
     return batch, cut
+
+
+def dealt(batch: Sequence[Graded], size: int | None) -> Sequence[Graded]:
+    """The rollouts of each question in groups of ``size``, as they come."""
+    if size is None:
+        return batch
+    count, found = Counter[int](), list[Graded]()
+    for one in batch:
+        found.append(replace(one, group=one.group * len(batch) + count[one.group] // size))
+        count[one.group] += 1
+    return found
 
 
 # -- rollouts as the model reads them ----------------------------------------------------------------------------------------
