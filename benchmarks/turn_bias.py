@@ -101,11 +101,13 @@ def sample(world: World, rng: np.random.Generator) -> Batch:
     succeeds = rng.random(count) < 0.5
     visits = np.where(scored, TurnTool.VISIT, TurnTool.SEARCH)
     everywhere = np.ones(len(owner), dtype=np.bool_)
+    # Extra turns are all the same call, so what was done is told by their number so far, and by the turn.
+    done = np.stack([owner // SIZE, turn, np.minimum(extra[owner], turn) if world.before else turn])
     table = TurnTable(
         trajectory=owner,
         group=owner // SIZE,
         turn=turn,
-        state=np.arange(len(owner)),
+        state=np.unique(done, axis=1, return_inverse=True)[1].reshape(-1),
         tokens=np.ones_like(turn),
         tool=np.where(answers, TurnTool.ANSWER, visits),
         outcome=succeeds[owner].astype(np.float64),
@@ -177,6 +179,7 @@ def _pays(values: FloatArray, scores: FloatArray, units: FloatArray) -> dict[str
 
 MODES: dict[str, EstimatorConfig] = {
     "grpo (no gains)": GrpoConfig(),
+    "state, own_turn, gamma 0": IgpoConfig(mode=IgpoMode.STATE, assignment=Assignment.OWN_TURN),
     **{
         f"{mode.value}, gamma {gamma:g}": IgpoConfig(mode=mode, gamma=gamma)
         for mode in IgpoMode
