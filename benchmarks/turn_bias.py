@@ -101,7 +101,8 @@ def sample(world: World, rng: np.random.Generator) -> Batch:
     succeeds = rng.random(count) < 0.5
     visits = np.where(scored, TurnTool.VISIT, TurnTool.SEARCH)
     everywhere = np.ones(len(owner), dtype=np.bool_)
-    # Extra turns are all the same call, so what was done is told by their number so far, and by the turn.
+    # Extra turns are all the same call: what was done is told by the turn and, where they come first, by their number so far.
+    # That is as much company as `state` can have; where calls differ it pays and charges less.
     done = np.stack([owner // SIZE, turn, np.minimum(extra[owner], turn) if world.before else turn])
     table = TurnTable(
         trajectory=owner,
