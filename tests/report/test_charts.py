@@ -181,5 +181,5 @@ def test_numbers_in_words() -> None:
     assert [duration(s) for s in (0.04, 9.96, 59.6, 245, 3599.7, 7800)] == [
         "0.0 s", "10 s", "1 min 00 s", "4 min 05 s", "1 h 00 min", "2 h 10 min",
     ]  # fmt: skip
-    assert (percent(None), percent(0.4156), points(-0.012)) == ("–", "41.6%", "−1.2")
+    assert (percent(None), percent(0.4156), points(-0.012), points(-0.0002)) == ("–", "41.6%", "−1.2", "+0.0")
     assert span((0.1, 0.25)) == "10.0–25.0"

@@ -14,8 +14,8 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference of shares in percentage points, signed (with a true minus)."""
-    return f"{100 * difference:+.1f}".replace("-", "−")
+    """A difference of shares in percentage points, signed (with a true minus); what rounds to zero is +0.0."""
+    return f"{100 * difference:+z.1f}".replace("-", "−")
 
 
 def chance(p_value: float) -> str:
