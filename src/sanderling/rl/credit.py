@@ -174,8 +174,9 @@ class IgpoMode(StrEnum):
     and paid for putting off a loss."""
     STATE = "state"
     """The same, but less the mean over the turns of others that the same calls had led to, and not divided: it counts what a
-    turn did, and not where it stood. A turn without a gain counts as 0 there, and where nobody else stood gains have no part.
-    After GiGPO (arXiv 2505.10978), which holds outcomes against each other at equal states."""
+    turn did, and not where it stood. A turn without a gain counts as 0 there, so searches and answers pay for their state's
+    visits; where nobody else stood gains have no part. After GiGPO (arXiv 2505.10978), which holds outcomes against each other
+    at equal states."""
     SCALED_SEPARATE = "scaled_separate"
     """Outcomes and gains z-scored each on its own, gains then scaled to the outcomes' size over the whole batch and summed; the
     outcome's z is the last turn's, and discounted on its way back (DR-Venus)."""
