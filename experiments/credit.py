@@ -357,6 +357,7 @@ def _seen(check: GainCheck) -> dict[str, Any]:
     }
     return {name: None if one is None else [one.value, one.interval] for name, one in figures.items()} | {
         "probe": [check.probe.own, check.probe.behind], "sentence": check.sentence,
+        "known": check.known, "missed": check.missed, "company": check.company,
     }  # fmt: skip
 
 

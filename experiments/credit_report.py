@@ -197,15 +197,16 @@ def _task(config: CreditConfig, task: str, units: Units) -> tuple[dict[str, Any]
     """Figures, the differences by name, and lines of Markdown."""
     arms = {name: arm for name, arm in config.arms.items() if name in units}
     cells = {name: cells_of(units[name]) for name in arms}
-    lines = [f"## {task}: {config.tasks[task].label}", "", "| arm | seeds | lr | right | after half of the rollouts |"]
-    lines.append("|---|---:|---:|---:|---:|")
+    lines = [f"## {task}: {config.tasks[task].label}", "", "| arm | seeds | lr | right | after half of the rollouts | no answer, last 5 steps |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
     figures: dict[str, Any] = {"arms": {}, "differences": {}}
     halves = {name: cells_of(units[name], "counts_at_half") for name in arms if "counts_at_half" in units[name][0]}
     for name, arm in arms.items():
         own, one = units[name], estimate(cells[name].right, cells[name].worlds, config)
         half = estimate(halves[name].right, halves[name].worlds, config) if name in halves else None
         lr = f"{own[0]['lr']:g}" if arm.trained else MISSING
-        lines.append(f"| {arm.label} | {len(own)} | {lr} | {one} | {half or MISSING} |")
+        silent = percent(float(np.mean([unit["last_steps"]["no_answer"] for unit in own]))) if arm.trained else MISSING
+        lines.append(f"| {arm.label} | {len(own)} | {lr} | {one} | {half or MISSING} | {silent} |")
         seconds = sum(unit["seconds"] for unit in own)
         figures["arms"][name] = {
             "seeds": list(cells[name].seeds),

@@ -1,6 +1,7 @@
 """The experiments: what decides them, figures by hand, units that resume, and each from end to end in small."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -78,7 +79,7 @@ def test_the_placebo_has_the_gains_of_the_group_and_none_of_what_they_say():
 
 def unit(seed: int, right: list[int], **more: Any) -> dict[str, Any]:
     counts = {f"w{place // 2}-{place}": [count, 4, f"w{place // 2}"] for place, count in enumerate(right)}
-    return {"seed": seed, "lr": 1e-4, "seconds": 1.0, "counts": counts, **more}
+    return {"seed": seed, "lr": 1e-4, "seconds": 1.0, "counts": counts, "last_steps": {"no_answer": 0.25}, **more}
 
 
 def test_intervals_are_over_seeds_worlds_and_questions_and_differences_are_of_pairs():
@@ -108,6 +109,7 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
         file.unlink()
     text = report_of(())
     assert "6 of 85 units" in text and "| SFT | 2 | – | 25.0%" in text
+    assert re.search(r"\| \+ GRPO \| 2 \| .* \| 25.0% \|$", text, re.MULTILINE), "no answer"
     assert "after half of the rollouts less GRPO: +37.5 points" in text and "under way, so nothing is said" in text
 
 

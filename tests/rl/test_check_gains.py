@@ -163,6 +163,18 @@ def test_gains_that_are_noise_are_never_worth_it():
     assert np.mean([check.added_r2.value for check in found if check.added_r2]) < 0
 
 
+def test_how_much_of_a_batch_is_known_is_told():
+    """Worth, by four others that made the same call; company, by one that made the same calls; what wrong rollouts left out."""
+    batch = batch_of(*[("AG", 1.0)] * 5, ("AG", 0.0), ("AH", 0.0), ("BG", 0.0), ("xA", None))
+    check = checked(batch, Scores(), GainConfig())
+    assert check.known == pytest.approx((7 + 6 + 5) / 27), "A; then G; then the answer that five gave"
+    assert check.company == pytest.approx((9 + 7 + 6) / 27), "at the question; after A; after A and G"
+    assert check.missed == pytest.approx(2 / 3), "one read both pages and is wrong"
+    assert checked(batch[:5], Scores(), GainConfig()).missed is None, "nobody is wrong"
+    unknown = batch_of(("A", 0.0), ("B", 0.0), facts=())
+    assert checked(unknown, Scores(), GainConfig()).missed is None, "which pages are needed is not known"
+
+
 def test_an_estimator_without_a_part_for_gains_says_nothing_against_gains():
     rollouts = [("A", 1.0)] * 40 + [("B", 0.0)] * 40
     batch = batch_of(*rollouts, gains=lambda pages: [float(pages == "A")], questions=8)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sanderling.core.chat import Tokenizer
-from sanderling.core.record import Node, NodeKind, Trajectory, turn_indices
+from sanderling.core.record import Node, NodeKind, Question, Trajectory, turn_indices
 from sanderling.rl.credit import Components, GrpoConfig, grpo
 from sanderling.rl.gain import GainConfig, Probe, Target, contexts, facts_of, forced
 from sanderling.rl.table import Graded, TurnTable, calls_made
@@ -74,6 +74,7 @@ class GainCheck:
     rollouts: int
     questions: int
     right: float  # mean outcome
+    missed: float | None  # share of wrong rollouts that leave out a needed page. None: none is wrong, or pages are not known
     scored: int  # turns with a gain
     cut: int  # rollouts that are longer than the model reads, and measured up to there
     facts: int  # milestones that are measured, of all questions
@@ -83,6 +84,8 @@ class GainCheck:
     within: float | None  # share of the variance of gains' credit that lies within trajectories
     config: GainConfig  # how these gains were measured
     gains: dict[str, list[float]]  # by what a visit brings, sorted
+    known: float  # share of turns whose worth is known
+    company: float  # share of turns that another rollout of the group in which credit is made took from the same state
     outcome_r2: Figure | None = None  # of GRPO's advantages over turns' worth
     added_r2: Figure | None = None  # what gains' credit adds to it
     own_r2: Figure | None = None  # what each turn's own gain would add in its place
@@ -177,10 +180,12 @@ def check_gains(
         return _resampled(lambda at: _auc(table.gain[visits[at]], needed[at]), questions[visits])
 
     needed = np.where((brings == FINAL) | (brings == BEFORE), 1.0, 0.0)
+    worth, weight = turns_worth(batch, table)
     return GainCheck(
         rollouts=len(batch),
         questions=len({one.trajectory.question.id for one in batch}),
         right=float(np.mean(outcomes)) if outcomes else 0.0,
+        missed=_share_missed(batch),
         scored=int(table.gain_scored.sum()),
         cut=cut,
         facts=sum(len(found) - 1 for found in targets.values()),
@@ -188,9 +193,11 @@ def check_gains(
         auc_final=auc(FINAL),
         auc_before=auc(BEFORE),
         within=_share_within(credit.gain, table.trajectory),
-        **_explained(batch, table, credit, questions, needed),
         config=config,
         gains={kind: sorted(map(float, table.gain[brings == kind])) for kind in (FINAL, BEFORE, OTHER)},
+        known=float((weight > 0).sum() / max(1, len(table))),
+        company=float((np.bincount(table.state)[table.state] > 1).sum() / max(1, len(table))),
+        **_explained(table, credit, worth, weight, questions, needed),
     )
 
 
@@ -241,30 +248,50 @@ def _own_answer(trajectory: Trajectory, answers: Mapping[str, Target], tokenizer
 # -- needed visits -----------------------------------------------------------------------------------------------------------
 
 
-def visits_bring(trajectory: Trajectory) -> Iterator[str | None]:
-    """Of each turn: which fact its visits were the first to bring; None where it visits nothing.
-
-    By the pages that ``meta.facts`` name; where none states the answer, the last of them is whatever completes them. Of a
-    question without such facts, the first page that names an accepted answer.
-    """
-    question = trajectory.question
+def needed_pages(question: Question) -> dict[str, str]:
+    """The pages of ``meta.facts``, and what each brings: the answer, or a fact before it."""
     accepted = {answer.casefold() for answer in question.answers}
     needed: dict[str, str] = {}
     for fact in facts_of(question):
         if fact.url:
             url, is_last = canonical_url(fact.url), not accepted.isdisjoint(form.casefold() for form in fact.forms)
             needed[url] = FINAL if is_last else needed.get(url, BEFORE)
+    return needed
+
+
+def pages_read(trajectory: Trajectory) -> Iterator[tuple[Node | None, set[str] | None]]:
+    """Of each turn: what its tools returned, and which pages its visits read; None where it has none of them."""
     observed = {node.parent: node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION}
-    answer = Target(question.answers, Probe(prefix=""))
-    seen: set[str] = set()
     for index in turn_indices(trajectory):
         node = observed.get(index)
         visits = [event for event in node.events if event.role == "visit"] if node else []
-        if node is None or not visits:
+        yield node, {canonical_url(url) for event in visits for url in event.provenance} if visits else None
+
+
+def _share_missed(batch: Sequence[Graded]) -> float | None:
+    """The share of wrong rollouts that leave out a page which their question needs."""
+    missed = list[bool]()
+    for one in batch:
+        needed = needed_pages(one.trajectory.question).keys()
+        if needed and one.outcome is not None and one.outcome < 0.5:
+            missed.append(bool(needed - set[str]().union(*(read or () for _, read in pages_read(one.trajectory)))))
+    return float(np.mean(missed)) if missed else None
+
+
+def visits_bring(trajectory: Trajectory) -> Iterator[str | None]:
+    """Of each turn: which fact its visits were the first to bring; None where it visits nothing.
+
+    By the pages that ``meta.facts`` name; where none states the answer, the last of them is whatever completes them. Of a
+    question without such facts, the first page that names an accepted answer.
+    """
+    question, needed = trajectory.question, needed_pages(trajectory.question)
+    answer = Target(question.answers, Probe(prefix=""))
+    seen: set[str] = set()
+    for node, read in pages_read(trajectory):
+        if node is None or read is None:
             yield None
             continue
         if needed:
-            read = {canonical_url(url) for event in visits for url in event.provenance}
             brought = {needed[url] for url in read - seen if url in needed}
             seen |= read
             if brought and FINAL not in needed.values() and seen >= needed.keys():
@@ -301,10 +328,9 @@ def turns_worth(batch: Sequence[Graded], table: TurnTable) -> tuple[FloatArray, 
 
 
 def _explained(
-    batch: Sequence[Graded], table: TurnTable, credit: Components, questions: IntArray, needed: FloatArray
+    table: TurnTable, credit: Components, worth: FloatArray, weight: FloatArray, questions: IntArray, needed: FloatArray
 ) -> dict[str, Figure | None]:
     """What is held against turns' worth, by its name in `GainCheck`. Gains themselves where there is no credit of them."""
-    worth, weight = turns_worth(batch, table)
     known = np.flatnonzero(weight > 0)
     of = questions[known]
     if known.size < _LEAST or np.unique(of).size < _LEAST_QUESTIONS:

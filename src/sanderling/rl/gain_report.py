@@ -184,6 +184,7 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
             "rollouts",
             f"{check.rollouts:,} of {check.questions:,} questions, {check.right:.1%} right, {check.scored:,} turns scored",
         ),
+        ("wrong rollouts that miss a needed page", written(check.missed, "{:.0%}")),
         ("milestones measured", f"{check.facts:,}" if check.config.milestones else "not asked for"),
         ("commonest probe", repr(probe.prefix)),
         ("answering turns that hold their probe", written(probe.written, "{:.0%}")),
@@ -193,12 +194,14 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
         ("AUC for visits that bring the answer", written(check.auc_final)),
         (f"AUC for visits that bring a fact before it (seen from {LEAST_AUC:g})", written(check.auc_before)),
         ("share of gains' credit within trajectories", written(check.within, "{:.0%}")),
+        ("turns whose worth is known", f"{check.known:.0%}"),
         ("R² of outcomes' credit over turns' worth", written(check.outcome_r2)),
         (f"R² that gains' credit adds (worth it from {LEAST_ADDED:g})", written(check.added_r2)),
         ("R² that each turn's own gain would add, which credit may lose", written(check.own_r2)),
         ("R² that knowing needed visits would add", written(check.needed_r2)),
         ("correlation of GRPO's advantages with turns' worth", written(check.outcome_r)),
         ("and of this estimator's, gains and outcomes together", written(check.advantage_r)),
+        ("turns that another rollout took after the same calls, as the mode state needs", f"{check.company:.0%}"),
     ]
 
 
