@@ -60,14 +60,14 @@ def record(path, layout=ResultLayout.MARKDOWN, episode="e", question="Which fish
     return [asyncio.run(tools[name](args, ToolContext(ordinal=n))) for n, (name, args) in enumerate(CALLS)]
 
 
-@pytest.mark.parametrize("layout", [ResultLayout.JSON, ResultLayout.MARKDOWN])
+@pytest.mark.parametrize("layout", ResultLayout)
 def test_from_a_recording_to_a_world_and_trajectories_with_the_same_text(layout, tmp_path):
     seen = record(tmp_path / "r.jsonl", layout)
     calls = list(read_recording(tmp_path / "r.jsonl"))
     pages, report = pages_from_trajectories(trajectories_of(calls))
     world = LocalWorld.in_memory(pages, name="again")
     assert {page.url for page in pages} == {"https://a.example/herring_(fish)", "https://b.example/tern"}
-    assert report.dead_extracts == 2
+    assert report.dead_extracts == (0 if layout is ResultLayout.COMPACT else 2), "it does not tell whose miss it is"
     assert answered(world.search("herring")).hits[0].title in {"Herring [fish]", "Tern"}
     assert "cold seas" in answered(world.visit("https://a.example/herring_(fish)")).text
     (run,) = trajectories_of(calls)

@@ -3,9 +3,7 @@
 Text from outside is neither markup nor control characters there.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
@@ -13,7 +11,6 @@ from rich.panel import Panel
 from rich.text import Text
 
 from sanderling.agent.loop import CallGoesOn, CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
-from sanderling.core.chat import unwrap
 from sanderling.core.observations import read_observation
 from sanderling.core.record import REPORT, NodeKind, Trajectory
 from sanderling.core.text import counted_as, visible
@@ -157,12 +154,9 @@ def source_lines(sources: Iterable[Source]) -> Iterator[Text]:
 
 def titles_in(text: str) -> dict[str, str]:
     """The titles of the pages that a result lists, by address, in whichever layout."""
-    found = {hit.url: hit.title for block in read_observation(text).blocks for hit in block.hits}
-    lines = [line.strip() for line in unwrap(text).splitlines()]
-    above = {
-        line: re.sub(r"^(?:- |\[\d+\] )", "", title) for title, line in pairwise(lines) if "://" in line and " " not in line
-    }
-    return {url: title for url, title in (above | found).items() if title}
+    reading = read_observation(text)
+    found = {hit.url: hit.title for block in reading.blocks for hit in block.hits}
+    return {url: title for url, title in (found | {page.url: page.title for page in reading.extracts}).items() if title}
 
 
 def files_of(several: Iterable[Sequence[Path]]) -> Files:

@@ -1,17 +1,19 @@
-"""Reading what recorded tools returned: search results in JSON or numbered Markdown links, and page extracts.
+"""Reading what recorded tools returned: search results and pages, in each layout of `profiles.ResultLayout`.
 
 Nothing here raises: what could not be read is named by a code. URLs keep their parentheses, titles their brackets, queries
 their quotes; ``Date published`` lines become dates. A truncated JSON list yields every entry that is whole.
 """
 
+import ast
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 from sanderling.core.profiles import ListedPage, SearchBlock
+from sanderling.core.record import Node
 from sanderling.core.types import ToolStatus
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
@@ -39,6 +41,16 @@ _DEAD_CHARS = 400  # most of a notice of failure: longer evidence that has its w
 _QUERY = re.compile(r'\{\s*"query"\s*:\s*')
 _BETWEEN = re.compile(r"[, \n\r\t]*")
 _LIST = re.compile(r'\s*,\s*"web_page_info_list"\s*:\s*\[\s*')
+_COMPACT_ENTRY = re.compile(r"^\[(\d+)\] (.*)\n([\w+.-]+:\S+)(?:\n|\Z)", re.M)
+_NOTICE_CHARS = 40  # most of what the compact layout says in place of results
+_CITED = re.compile(r"""^Results for ('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"):(?:\n|\Z)""", re.M)
+_CITED_ENTRY = re.compile(r"^- (.*)\n  ([\w+.-]+:\S+)(?:\n  |\n|\Z)", re.M)
+_ABOUT = re.compile(r" \((?:([^()]*), )?(\d{4}(?:-\d\d){0,2})\)\Z")
+_CITED_PAGE = re.compile(
+    r"(?:\A|(?<=\n\n))(\S.*)\n([\w+.-]+://\S+)\n(?:\n|((?:No page was|Th(?:e|is) page |This address|The (?:request|site) "
+    r"|The (?:service|call) |Too many requests|No more searches|Not sent to)[^\n]*)(?:\n\n|\Z))"
+)
+_PARTS_NOTE = re.compile(r"\n\n\((?:Part \d+ of|Passages of a long page)[^\n]*\)\Z")
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,7 @@ class Extract:
     evidence: str  # the page's own words, where they were recorded
     summary: str
     dead: bool = False
+    title: str = ""  # where the layout tells it
 
     @property
     def text(self) -> str:
@@ -71,17 +84,29 @@ class Reading:
     ``tool_failed``."""
 
 
+def pages_of(node: Node) -> list[str]:
+    """The addresses of the pages that the visits of an observation read, where the tools told them."""
+    return [url for event in node.events for url in event.provenance if event.role == "visit"]
+
+
 def tool_role(name: str) -> str:
     """``"search"``, ``"visit"``, or ``""`` for any other tool."""
     return _ROLES.get(name.strip().lower(), "")
 
 
-def read_observation(text: str) -> Reading:
-    """What an observation holds, whatever its layout; the results of several calls are read one by one."""
+def read_observation(text: str, pages: Sequence[str] = ()) -> Reading:
+    """What an observation holds, whatever its layout; the results of several calls are read one by one.
+
+    ``pages``: the addresses that were read, where that is known. The compact layout does not tell the address of a page, and
+    no list's query.
+    """
     bare = text.strip()
     inner = bare.removeprefix(_OPEN).removesuffix(_CLOSE)
     parts = _NEXT.split(inner) if bare.startswith(_OPEN) else [inner]
     readings = [_read_part(part.strip()) for part in parts]
+    if len(readings) == 1 and readings[0].problems == ("unknown_layout",) and len(pages) == 1:
+        title, _, page = inner.strip().partition("\n")
+        return Reading(extracts=(Extract(pages[0], "", page.strip(), "", title=title),))
     if len(readings) == 1:
         return readings[0]
     statuses = tuple(reading.status for reading in readings)
@@ -95,6 +120,11 @@ def read_observation(text: str) -> Reading:
 
 
 def _read_part(body: str) -> Reading:
+    if _COMPACT_ENTRY.match(body) or _CITED.match(body):
+        blocks = (_cited_results if _CITED.match(body) else _compact_results)(body)
+        return Reading(blocks=tuple(blocks), status=ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY)
+    if _CITED_PAGE.match(body):
+        return _cited_pages(body)
     if body.startswith("[") or _HEADER.search(body) or _FAILED.match(body):
         blocks, problems = (_json_results if body.startswith("[") else _markdown_results)(body)
         status = ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY
@@ -201,6 +231,45 @@ def _markdown_results(body: str) -> tuple[list[SearchBlock], list[str]]:
             hits.append(ListedPage(*link, snippet.strip(), date))
         blocks.append(SearchBlock(head[1], tuple(hits)))
     return blocks, problems
+
+
+def _compact_results(body: str) -> list[SearchBlock]:
+    """Blocks without their queries, which the layout does not tell."""
+    blocks = list[SearchBlock]()
+    for part in body.split("\n\n"):
+        hits = [
+            ListedPage(head[2], head[3], below.strip()) for head, below in _sections([*_COMPACT_ENTRY.finditer(part)], part)
+        ]
+        last = blocks[-1].hits[-1:] if blocks else ()
+        if hits or not last or len(part) <= _NOTICE_CHARS:
+            blocks.append(SearchBlock("", tuple(hits), "" if hits or part == "No results." else part))
+        else:  # a snippet of several paragraphs
+            more = replace(last[0], snippet=f"{last[0].snippet}\n\n{part.strip()}")
+            blocks[-1] = SearchBlock("", (*blocks[-1].hits[:-1], more))
+    return blocks
+
+
+def _cited_results(body: str) -> list[SearchBlock]:
+    blocks = list[SearchBlock]()
+    for head, below in _sections([*_CITED.finditer(body)], body):
+        hits = list[ListedPage]()
+        for entry, snippet in _sections([*_CITED_ENTRY.finditer(below)], below):
+            about = _ABOUT.search(entry[1])
+            source, date = (about[1] or "", about[2]) if about else ("", "")
+            hits.append(ListedPage(entry[1][: about.start()] if about else entry[1], entry[2], snippet.strip(), date, source))
+        said = "" if hits else below.strip()
+        error = "" if said.startswith("The search found nothing") else said
+        blocks.append(SearchBlock(ast.literal_eval(head[1]), tuple(hits), error))
+    return blocks
+
+
+def _cited_pages(body: str) -> Reading:
+    extracts = list[Extract]()
+    for head, below in _sections([*_CITED_PAGE.finditer(body)], body):
+        text = _PARTS_NOTE.sub("", below.rstrip()).strip()
+        extracts.append(Extract(head[2], "", text or head[3], "", dead=head[3] is not None, title=head[1]))
+    status = ToolStatus.NOT_FOUND if all(extract.dead for extract in extracts) else ToolStatus.OK
+    return Reading(extracts=tuple(extracts), status=status)
 
 
 def read_link(line: str) -> tuple[str, str] | None:

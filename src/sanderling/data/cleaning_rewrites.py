@@ -3,7 +3,7 @@
 import datetime
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import PositiveInt
 
 from sanderling.core.chat import strip_think_prefix, unwrap, wrap_observation
-from sanderling.core.observations import read_observation, tool_role
+from sanderling.core.observations import pages_of, read_observation, tool_role
 from sanderling.core.parse import ParsedTurn, ParseProblem, normalise_arguments
 from sanderling.core.profiles import ResultLayout, default_specs, one_line, render_question, render_system, results_text
 from sanderling.core.record import Node, NodeKind
@@ -19,6 +19,8 @@ from sanderling.core.text import MINUS, SUFFIX, folded
 from sanderling.core.types import FixedClock, Role, ToolCall
 from sanderling.data.cleaning_draft import REPLIES, Draft, Message, canonical, is_wrapped, join_blocks, split_blocks, strays
 from sanderling.judge.verdict import verdict_of
+from sanderling.tools.world_tools import visit_text
+from sanderling.world.contract import VisitReply
 
 
 def _written_out(draft: Draft, turn: Node) -> str:
@@ -178,33 +180,50 @@ _UNSAFE = frozenset({"unknown_layout", "odd_block", "unread_entry"})  # problems
 
 
 def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> None:
-    """Every list of search results in one layout, the target's by default; pages and notices are the same in every layout.
+    """Every result in one layout, the target's by default: lists, and pages that stand in a layout of ours.
 
-    A list is only rewritten when the new text reads back as the very same results, but for the compact layout, where none does.
+    A list is only rewritten when the new text reads back as the very same results, but for the compact layout, whose lists have
+    the queries of their call.
     """
     for one in draft.rounds:
         seen = one.observation
         if seen is not None:
-            blocks = split_blocks(seen.node.text)
-            new = [_laid_out(draft, block, layout or draft.profile.results) for block in blocks]
+            blocks, calls = split_blocks(seen.node.text), one.node.calls
+            each = zip(blocks, calls if len(calls) == len(blocks) else [None] * len(blocks), strict=True)
+            pages = pages_of(seen.node) if len(blocks) == 1 else []
+            new = [_laid_out(draft, block, call, pages, layout or draft.profile.results) for block, call in each]
             if new != blocks:
                 seen.write(join_blocks(new))
 
 
-def _laid_out(draft: Draft, block: str, layout: ResultLayout) -> str:
-    """One call's result in the layout; itself where it is no list of results or cannot be rewritten safely."""
-    heads = ("[", "A Google search for '")
-    reading = read_observation(block) if block.lstrip().startswith(heads) else None
-    if reading is None or not reading.blocks:
+def _laid_out(draft: Draft, block: str, call: ToolCall | None, pages: Sequence[str], layout: ResultLayout) -> str:
+    """One call's result in the layout; itself where it holds none, stands in it, or cannot be rewritten safely."""
+    reading, names, given = read_observation(block, pages), draft.profile.tools, call.arguments if call else {}
+    found = reading.extracts if layout in (ResultLayout.JSON, ResultLayout.MARKDOWN) else ()
+    if found and all(page.title for page in found):  # which these layouts do not tell
+        is_safe = not any(page.dead for page in found)  # of which they have other sentences
+        draft.notes["results_rewritten" if is_safe else "results_left_as_found"] += 1
+        replies = [VisitReply(page.url, page.title, page.evidence) for page in found]
+        return visit_text(replies, str(given.get(names.visit_goal, "")), layout) if is_safe else block
+    is_compact = any(found.hits and not found.query for found in reading.blocks)
+    is_own = is_compact if layout is ResultLayout.COMPACT else layout is ResultLayout.CITED and block.startswith("Results for ")
+    if not reading.blocks or is_own:
         return block
+    asked = given.get(names.search_query)
+    queries = list(map(str, asked)) if isinstance(asked, list) else [str(asked)]
+    if is_compact and len(queries) != len(reading.blocks):
+        draft.notes["results_left_as_found"] += 1
+        return block
+    told = queries if is_compact else [found.query for found in reading.blocks]
     lists = tuple(
-        replace(found, hits=tuple(replace(hit, title=one_line(hit.title)) for hit in found.hits)) for found in reading.blocks
+        replace(found, query=query, hits=tuple(replace(hit, title=one_line(hit.title)) for hit in found.hits))
+        for found, query in zip(reading.blocks, told, strict=True)
     )
     text = results_text(lists, layout, empty="No results.")
     if text == block:
         return block
     if layout is ResultLayout.COMPACT:
-        is_safe = not text.lstrip().startswith(("[{", heads[1]))
+        is_safe = not text.lstrip().startswith(("[{", "A Google search for '"))
     else:
         again = read_observation(text)
         is_safe = again.blocks == lists and not _UNSAFE & set(again.problems)

@@ -19,9 +19,9 @@ from rich.text import Text
 
 from sanderling.core.chat import Tokenizer, unwrap
 from sanderling.core.errors import UserError
-from sanderling.core.observations import read_observation, tool_role
+from sanderling.core.observations import pages_of, read_observation, tool_role
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.text import visible
+from sanderling.core.text import counted_as, visible
 from sanderling.core.types import ToolStatus
 from sanderling.data.importing import open_trajectories
 from sanderling.judge.verdict import META_KEY, Ruling, verdict_of
@@ -216,9 +216,11 @@ def transcript(trajectory: Trajectory, *, full: bool = False) -> Text:
             if node.answer is not None:
                 say(f"answer: {node.answer}", "bold green")
         elif node.kind is NodeKind.OBSERVATION:
-            hits = [hit for block in read_observation(node.text).blocks for hit in block.hits]
+            reading = read_observation(node.text, pages_of(node))
+            hits, pages = [hit for block in reading.blocks for hit in block.hits], len(reading.extracts)
+            held = counted_as(pages, "page") if pages else counted_as(len(hits), "result") if reading.blocks else ""
             failed = "".join(f", {event.name}: {event.status}" for event in node.events if event.status is not ToolStatus.OK)
-            say(f"← {len(hits)} results, {len(node.text):,} characters{failed}", "cyan")
+            say(f"← {held}{', ' if held else ''}{len(node.text):,} characters{failed}", "cyan")
             say("\n".join(f"{hit.title}  {hit.url}" for hit in hits[:5]) if hits and not full else unwrap(node.text))
         elif full or number or node.kind not in (NodeKind.SYSTEM, NodeKind.QUESTION):
             say(f"{node.kind.value}: {node.text}", "yellow")

@@ -16,8 +16,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from sanderling.agent.transcript import OBSERVATION_CUT
-from sanderling.core.chat import unwrap
-from sanderling.core.observations import read_observation
+from sanderling.core.observations import pages_of, read_observation
 from sanderling.core.record import Node, NodeKind, Passage, Trajectory
 from sanderling.core.text import NO_WIDTH, counted_as
 from sanderling.core.types import ToolStatus
@@ -200,14 +199,9 @@ def _unnumbered(node: Node) -> Iterator[tuple[str, str, str]]:
     """Address, title and text of each passage of a visit in a layout without numbers."""
     if all(event.role != "visit" or event.status is not ToolStatus.OK for event in node.events) and node.events:
         return
-    extracts = read_observation(node.text).extracts
-    for extract in extracts:
+    for extract in read_observation(node.text, pages_of(node)).extracts:
         if not extract.dead:
-            yield from ((extract.url, "", text) for text in paragraphs(extract.evidence))
-    pages = [url for event in node.events for url in event.provenance if event.role == "visit"]
-    if not extracts and len(pages) == 1:  # the compact layout: the title, then the text
-        title, _, text = unwrap(node.text).partition("\n")
-        yield from ((pages[0], title, part) for part in paragraphs(text))
+            yield from ((extract.url, extract.title, text) for text in paragraphs(extract.evidence))
 
 
 def _split(answer: str) -> Iterator[tuple[str, str, list[int] | None]]:

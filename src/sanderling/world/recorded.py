@@ -18,7 +18,7 @@ from rich.table import Table
 from sanderling.core.chat import unwrap
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import read_observation
+from sanderling.core.observations import pages_of, read_observation
 from sanderling.core.profiles import ListedPage
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import ToolStatus
@@ -92,7 +92,7 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
     for trajectory in trajectories:
         counts["trajectories"] += 1
         for node in (node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION):
-            reading = read_observation(node.text)
+            reading = read_observation(node.text, pages_of(node))
             counts["observations"] += 1
             odd.update(reading.problems)
             for block in reading.blocks:
@@ -101,7 +101,9 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
                     draft(hit.url).add(hit.snippet, hit.title, hit.date)
             for extract in reading.extracts:
                 counts.update(extracts=1, dead_extracts=extract.dead)
-                draft(extract.url).add("" if extract.dead else extract.text)
+                page = draft(extract.url)
+                if not extract.dead:
+                    page.add(extract.text, extract.title)
     pages: list[Page] = []
     textless: list[str] = []
     for found in drafts.values():
@@ -147,8 +149,8 @@ def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
     for trajectory in trajectories:
         question = trajectory.question
         for node in (node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION):
-            reading = read_observation(node.text)
-            searches += [RecordedSearch(question, block.query, block.hits) for block in reading.blocks]
+            reading = read_observation(node.text, pages_of(node))
+            searches += [RecordedSearch(question, block.query, block.hits) for block in reading.blocks if block.query]
             statuses = [status for event in node.events for status in event.parts or (event.status,)]
             if len(statuses) != len(reading.extracts):
                 statuses = [ToolStatus.NOT_FOUND if page.dead else ToolStatus.OK for page in reading.extracts]
