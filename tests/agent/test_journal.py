@@ -57,7 +57,7 @@ async def test_what_was_asked_otherwise_is_left_out(tmp_path: Path, changed: dic
     about, name = changed.pop("about", ""), changed.pop("name", "speaker")
     life = Life()
     with Journal(path, about) as journal:
-        with pytest.warns(JournalWarning, match="left out"):
+        with pytest.warns(JournalWarning, match="done anew"):
             done = await live(Speaker(PLAIN, life, name=name), journal, **changed)
         assert repr(done) == repr(await live(Speaker(PLAIN, Life(), name=name), **changed))
         assert len(life.said) == 6 - kept and len(life.called) == 4
@@ -152,7 +152,7 @@ async def test_by_default_another_version_is_another_policy(tmp_path: Path, acro
         if across:
             done = await live(speaker, journal)
         else:
-            with pytest.warns(JournalWarning, match="left out"):
+            with pytest.warns(JournalWarning, match="done anew"):
                 done = await live(speaker, journal)
     assert (speaker.life.said[0] == (0, 0)) is not across
     assert repr(done) == repr(await live(Speaker(PLAIN, Life())))

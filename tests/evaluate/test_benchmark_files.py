@@ -212,7 +212,7 @@ def test_what_is_odd_is_remarked_on(tmp_path: Path) -> None:
     assert remarks(get_benchmark("jsonl"), loaded) == [
         "Left out: 1 not readable as a row (row 2).",
         "Left out: 1 without a question (row 3).",
-        "Without an accepted answer in the file: 1 questions, which are never scored.",
+        "Without an accepted answer in the file: 1 questions, which are left out.",
     ]
 
 

@@ -16,6 +16,7 @@ from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.record import NodeKind, Question, Seeds, Trajectory
 from sanderling.core.types import Ending, Role, ToolStatus
+from sanderling.data.importing import Import
 from sanderling.evaluate.inspect_log import export_run, messages_of, sample_of, scores_of
 from sanderling.evaluate.log import About, RunLog, check_same_setup
 from sanderling.evaluate.result import JudgedAttempt
@@ -76,6 +77,7 @@ def test_a_run_gives_its_attempts_back_as_lines(tmp_path: Path) -> None:
             log.append(record(number))
     done = CliRunner().invoke(app, ["export", str(log.root), "--out", str(out)])
     assert done.exit_code == 0 and list(TrajectoryStore(out)) == list(log.records()) == [record(0), record(1)]
+    assert list(Import(log.root)) == list(log.records()), "a run is read like a file"
     shown = CliRunner().invoke(build_app("show"), ["show", str(log.root), "--id", "q1-0"])
     assert shown.exit_code == 0 and "What is 1?" in shown.output
     with log.exclusive():

@@ -270,11 +270,14 @@ def test_an_unknown_baseline_is_named(tmp_path: Path) -> None:
     assert isinstance(unknown.exception, UserError) and "None of the runs is called 'who'" in str(unknown.exception)
 
 
-def test_two_runs_of_one_name_are_told_apart_by_the_person(tmp_path: Path) -> None:
-    for place in (tmp_path / "a" / "run", tmp_path / "b" / "run"):
+def test_runs_are_named_by_the_ends_of_their_paths_that_tell_them_apart(tmp_path: Path) -> None:
+    places = [tmp_path / "a" / "run", tmp_path / "b" / "run"]
+    for place in places:
         asyncio.run(go(place, 3, 1))
-    with pytest.raises(UserError, match=r"Two runs are called 'run': rename"):
-        open_runs([tmp_path / "a" / "run", tmp_path / "b" / "run"])
+    assert [run.name for run in open_runs(places)] == ["a/run", "b/run"]
+    assert [run.name for run in open_runs(places[:1])] == ["run"]
+    with pytest.raises(UserError, match=r"is given twice: give each run once"):
+        open_runs([places[0], places[0]])
 
 
 class Page(HTMLParser):

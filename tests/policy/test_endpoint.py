@@ -151,11 +151,16 @@ async def test_a_server_that_says_how_long_it_is_busy_is_left_alone_so_long(monk
         slept.append(seconds)
 
     monkeypatch.setattr("sanderling.policy.endpoint.asyncio.sleep", sleep)
-    busy = [plain(b"", 429, Retry_After=after) for after in ("120", "9999", "Fri, 31 Dec 2027 23:59:59 GMT")]
+    busy = [plain(b"", 429, Retry_After=after) for after in ("120", "300", "Fri, 31 Dec 2027 23:59:59 GMT")]
     with serve(*busy, plain(chat("fine"))) as server:
         session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
         assert (await session.generate(told("a"), Sampling(), KEY)).text == "fine"
     assert slept == [120, 300, 0.004]
+    with serve(plain(b"", 429, Retry_After="3600")) as server:
+        session = ChatEndpointPolicy(client(server), "tiny").open(KEY)
+        with pytest.raises(PolicyOutageError, match=r"left alone for 3,600 s \(status 429"):
+            await session.generate(told("a"), Sampling(), KEY)
+    assert len(server.asked) == 1 and len(slept) == 3
 
 
 async def test_trouble_that_stays_is_an_outage_and_leaves_the_branch():

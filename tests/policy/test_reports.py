@@ -90,6 +90,13 @@ def test_a_report_is_planned_written_and_deepened(notes: Path, tmp_path: Path) -
     assert run("replay", tmp_path / "a.capsule").count("the same record, bit for bit") == 8
 
 
+def test_a_file_that_is_there_is_not_written_over(notes: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.md").write_text("my own text")
+    with pytest.raises(UserError, match=r"own.md is already there: name another file"):
+        run("ask", ASKED, "--docs", notes, "--model", "http://localhost:9/v1#m", "--report", tmp_path / "own.md")
+    assert (tmp_path / "own.md").read_text() == "my own text"
+
+
 @pytest.mark.parametrize("interrupt", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_report_is_readable_and_goes_on(notes: Path, tmp_path: Path, interrupt: signal.Signals) -> None:
     """Killed, or asked for an end, while the third part is written."""

@@ -123,6 +123,7 @@ def test_target_url_keeps_what_was_sent():
     assert target_url("/r/https://a.example/b%2Fc%20d", "q=%26&r=(1)") == "https://a.example/b%2Fc%20d?q=%26&r=(1)"
     assert target_url("/https%3A%2F%2Fa.example%2Fb%252Fc", "") == "https://a.example/b%2Fc"
     assert target_url("/https://a.example/r/jina/r/x", "") == "https://a.example/r/jina/r/x"
+    assert target_url("/local://notes/a%20b.md", "") == "local://notes/a%20b.md"
 
 
 # LiteResearcher

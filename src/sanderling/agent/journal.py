@@ -134,7 +134,8 @@ class Journaled(WrappedPolicy, Replay):
         if entry is None:
             return None
         if entry["asked"] != asked:
-            text = f"the episode {self._id!r} was asked something else from {place} on: what was done then is left out"
+            changed = f"the question, the settings, the model or the pages of {self._id!r} are others"
+            text = f"{changed}: from {place} on it is done anew"
             warnings.warn(f"{self._entries.path}: {text}", JournalWarning, stacklevel=3)
             self._entries.remove(*self._ahead)
             self._ahead.clear()

@@ -218,7 +218,7 @@ class Episode:
         guards = self._profile.guards
         completion, parsed, verdict = await self._sample(turn, max_tokens)
         if verdict is Verdict.ANSWER:
-            return End(Ending.ANSWERED, parsed.answer)
+            return End(Ending.ANSWERED, parsed.answer, self._cut_short(completion))
         if verdict is Verdict.REPETITIVE:
             return End(Ending.REPETITION, detail="The text of the last turn went round in circles.")
         if verdict is Verdict.MALFORMED:
@@ -276,6 +276,11 @@ class Episode:
 
             return parse_general(text, self._specs, self._profile.tools, last=last, passages=self._passages)
         return parse_turn(text, think_open=self._think_open, names=self._profile.tools)
+
+    def _cut_short(self, completion: Completion) -> str:
+        """That prose, which has no end of its own, was cut off."""
+        told = "The answer is cut off: it took all the tokens that a turn may have."
+        return told if self._profile.general and completion.is_cut else ""
 
     def _unreadable(self, text: str, parsed: ParsedTurn) -> str:
         """Why an episode of unreadable turns ends, and with which profile it would not."""
@@ -337,7 +342,7 @@ class Episode:
             answer = parse_turn(completion.text).answer
         if answer is None:
             return End(Ending.NO_ANSWER, detail=f"{detail} The forced turn gave no answer.")
-        return End(Ending.ANSWERED_AT_BUDGET, answer, detail)
+        return End(Ending.ANSWERED_AT_BUDGET, answer, f"{detail} {self._cut_short(completion)}".strip())
 
     def _key(self, turn: int, retry: int) -> SampleKey:
         return SampleKey(self._seeds.run, self._question.id, self._seeds.attempt, turn, retry)

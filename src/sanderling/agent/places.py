@@ -379,6 +379,10 @@ def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> 
     Raises UserError for a question without a world, a world that is not there, and two worlds of one name.
     """
     if len(worlds) == 1:
+        own = {"", read_manifest(worlds[0]).name}
+        if others := [found for one in questions if (found := str(one.meta.get(WORLD) or "")) not in own]:
+            told = f"{len(others):,} questions were made for another world (such as {others[0]}) than {worlds[0]}"
+            warnings.warn(f"{told}, in which they are asked: their answers may not be there.", stacklevel=1)
         return {"": worlds[0]}
     known: dict[str, Path] = {}
     for world in worlds:

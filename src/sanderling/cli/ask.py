@@ -50,6 +50,7 @@ from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.world.together import Outgoing
 
+_TOO_LONG = "Its time was long over, and the turn under way was given up: sanderling resume goes on, with another --spend."
 _SPEND = "At most this for the answer: 0.20usd, 5min, 200ktok, or several with commas."
 
 
@@ -135,6 +136,11 @@ def run_ask(question: str, config: AskConfig, session: Session | None = None) ->
             store.prepare()  # a place that cannot be written is told before the work, not after it
         if config.report is not None:
             check_places((), [config.report])
+            if session is None and config.report.is_file() and config.report.stat().st_size:
+                raise UserError(
+                    f"{config.report} is already there: name another file; if it is an unfinished report, "
+                    "sanderling resume goes on with it."
+                )
             with or_cannot(f"write {config.report}"):
                 config.report.parent.mkdir(parents=True, exist_ok=True)
                 TemporaryFile(dir=config.report.parent).close()
@@ -144,7 +150,7 @@ def run_ask(question: str, config: AskConfig, session: Session | None = None) ->
 
             log = open_recording(config.record)
         done = asyncio.run(_ask(question, config, store, log, session))
-    if done.ending is Ending.CANCELLED:
+    if done.ending is Ending.CANCELLED and done.detail != _TOO_LONG:
         raise typer.Exit(INTERRUPTED)
     if done.answer is None:
         raise typer.Exit(NO_ANSWER)
@@ -207,8 +213,11 @@ async def _ask(
             print_answer(records[0], files)
     tell(receipt(records, None if price is None else spend.taken().cost))
     if is_endpoint(config.agent.model) and not any(node.events for node in records[-1].branch()):
-        model = shlex.quote(config.agent.model)
-        tell(f"No tool was called: sanderling doctor --model {model} finds out whether the model can, and is shown any.")
+        doctor, ending = f"sanderling doctor --model {shlex.quote(config.agent.model)}", records[-1].ending
+        if ending is Ending.POLICY_OUTAGE:
+            tell(f"{doctor} finds out what the server speaks, if anything.")
+        elif ending is not Ending.CANCELLED:
+            tell(f"No tool was called: {doctor} finds out whether the model can, and is shown any.")
     for one in outgoing:
         tell(f"{'sent to the web' if one.sent else 'held back'}: {one.what} {visible(' '.join(one.text.split()))}")
     if session is not None:
@@ -350,20 +359,22 @@ async def research(
 
     def look() -> None:
         """Give up what goes on long after its time."""
-        nonlocal later
+        nonlocal later, given_up
         left = inf if spend is None else spend.patience()
         if 0 < left < inf:
             later = asyncio.get_running_loop().call_later(left, look)
         elif left <= 0:
             watch.line(Text("The time is long over: the turn under way is given up.", style="yellow"))
+            given_up = True
             stop.set()
 
-    seeds, later = Seeds(run=seed, episode=seed), None
+    seeds, later, given_up = Seeds(run=seed, episode=seed), None, False
     with stop_on_interrupt(hurry) as stop:
         look()
         try:
             how = {"on_event": on_event, "cancel": stop, "journal": journal, "finish_early": finish, "before": before}
-            return await agent.run(question, seeds, id=id, **how)
+            done = await agent.run(question, seeds, id=id, **how)
+            return done.model_copy(update={"detail": _TOO_LONG}) if given_up and done.ending is Ending.CANCELLED else done
         except BudgetSpentError as error:
             raise UserError(f"{error} Give more with --set budget.max_tokens or budget.max_cost.") from error
         finally:
@@ -382,7 +393,8 @@ def as_question(text: str, folder: Path | None = None) -> Question:
     if folder is None:
         return Question(id=f"ask-{_digest(text)}", text=text)
     with or_cannot(f"read {folder}", "name a folder of files with agent.files"):
-        names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+        files = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+        names = sorted(path.name for path in files if path.resolve().is_relative_to(folder.resolve()))  # a link's end, too
     about = f"{text}\n\n(The attached files are {', '.join(names)}.)" if names else text
     return Question(id=f"ask-{_digest(about)}", text=about, meta={FILES: names})
 

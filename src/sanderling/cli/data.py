@@ -33,7 +33,7 @@ from sanderling.policy.load import names_model
 from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.progress import Report, command_line
 from sanderling.runs.run import beside
-from sanderling.runs.stages import STAGES, RunRecord, after_interrupt
+from sanderling.runs.stages import after_interrupt, command_in
 from sanderling.synth.generate import GenerateConfig
 from sanderling.train.row_source import Overlong, rows_of_file
 
@@ -83,6 +83,8 @@ def import_(
     if written.unread_file is not None:
         show(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
         show(*([f"Of these, {found.advice}."] if found.advice else []))
+    if written.renamed:
+        show(f"{written.renamed:,} trajectories have an id that an earlier one has, and got one of their own, such as ID~2.")
     if found.left_files:
         show(f"{len(found.left_files):,} files are no recordings and were left: the report names each.")
     show(f"Report: {written.report_file}")
@@ -323,10 +325,8 @@ def run(
     chosen.check()
     budget = BudgetConfig(max_tokens=max_tokens, max_cost=max_cost)
     read_prices(price or [], sum(map(names_model, config.judge.judges)), max_cost)  # what is wrong is told before the work
-    if fresh:
-        RunRecord(out, STAGES).clear(sources)
     try:
-        with after_interrupt():
+        with command_in(out, fresh=fresh, reads=sources):
             how: dict[str, Any] = {"prices": price or (), "budget": budget, "concurrency": concurrency or 8}
             run_data(chosen, Report(Console()), command_line(), write_rows=rows_of_file, **how)
     except OpenVerdictsError as error:

@@ -51,8 +51,9 @@ COMMANDS = {
     "eval": Command("sanderling.cli.evaluate", "app", "Measure agents on public benchmarks, whose files you bring.", "Measure"),
 }
 
-_PLACES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS})
-"""Full disks and closed doors: never a bug, wherever they are met."""
+_FULL_OR_CLOSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS}
+_PLACES = frozenset({*_FULL_OR_CLOSED, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
+"""Full disks, closed doors, a folder where a file should be: never a bug, wherever they are met."""
 
 
 def build_app(chosen: str | None = None) -> typer.Typer:
@@ -102,8 +103,9 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _PLACES:
             raise
-        place = f"use {error.filename}" if error.filename else "write"
-        fail(f"Cannot {place} ({error.strerror}): free some space, or choose a place that you can read and write.")
+        place = f"use {error.filename2 or error.filename}" if error.filename else "write"
+        advice = "free some space, or choose a place that you can read and write"
+        fail(f"Cannot {place} ({error.strerror}): {advice if error.errno in _FULL_OR_CLOSED else 'choose another place'}.")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 
 from sanderling.cli import INTERRUPTED, USER_ERROR
@@ -164,14 +165,20 @@ def counted(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in Counter(counts).most_common() if count) or "none"
 
 
+_WIDEST = 400  # characters of a table in a file
+
+
 def show(*things: RenderableType, error: bool = False) -> None:
     """Print texts as they are, never wrapped, and tables; ``error``: to standard error, as all that is no result."""
     console = Console(stderr=error, highlight=False, emoji=False)
     for thing in things:
         if isinstance(thing, str):
             console.print(visible(thing), markup=False, soft_wrap=True)
-        else:
-            console.print(thing)
+            continue
+        for column in thing.columns if isinstance(thing, Table) else ():
+            column.overflow = "fold"  # no figure is cut
+        whole = Measurement.get(console, console.options.update(max_width=_WIDEST), thing).maximum
+        (console if console.is_terminal else Console(stderr=error, width=max(whole, console.width))).print(thing)
 
 
 @contextmanager
@@ -192,5 +199,5 @@ def one_voice() -> "Iterator[Report]":
         raise typer.Exit(USER_ERROR) from None
     except KeyboardInterrupt:
         if first:
-            show("Interrupted: run the same command without --fresh to resume.", error=True)
+            show("Interrupted: run the same command again to resume, without --fresh if it has it.", error=True)
         raise typer.Exit(INTERRUPTED) from None

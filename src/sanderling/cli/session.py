@@ -66,6 +66,8 @@ def show_record(
     from sanderling.data.stats import find_trajectory, transcript  # every layout's reader, which asking does without
 
     console = Console()
+    if file.suffix == ".capsule" and file.is_file():
+        raise UserError(f"{file} is a capsule: sanderling replay {file} runs it again.")
     if file.exists() and str(file) != LAST:
         console.print(transcript(find_trajectory(file, id=id, index=index), full=full))
         return

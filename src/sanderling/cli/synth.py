@@ -207,7 +207,7 @@ def difficulty(
     profile: common.ProfileName = None,
     attempts: common.Attempts = None,
     keep: Annotated[
-        str | None, option("--keep", "Keep questions with this many correct attempts; 1-7 by default.", "N-M")
+        str | None, option("--keep", "Keep questions with this many correct attempts; by default neither none nor all.", "N-M")
     ] = None,
     judges: common.Judges = None,
     tokens: common.MaxTokens = None,

@@ -56,13 +56,15 @@ def _importable(path: Path) -> bool:
 
 
 def find_places(sources: Sequence[Path]) -> list[Place]:
-    """The files of sources: each a file, whatever its name, or a directory, of which every importable file is taken.
+    """The files of sources: each a file, whatever its name, a run, or a directory, of which every importable file is taken.
 
     Raises UserError for a source that is not there, and for a pipe.
     """
     found: dict[Path, tuple[Path, str]] = {}
     for source in sources:
-        if source.is_dir():
+        if (source / DATABASE).is_file():  # a run
+            found.setdefault(source.resolve(), (source, source.name))
+        elif source.is_dir():
             for path in sorted(path for path in source.rglob("*") if _importable(path) and path.is_file()):
                 found.setdefault(path.resolve(), (path, path.relative_to(source).as_posix()))
         elif is_device(source):
@@ -144,7 +146,7 @@ class Import:
         notes = ImportReport(files=1)
         index = known = 0
         unread: list[tuple[str, Any, str, int]] = []  # kept until it is known whether the file is a recording
-        for row in read_parquet(place.path) if is_trajectory_parquet(place.path) else open_rows(place.path):
+        for row in _rows(place.path):
             for entry in [row] if isinstance(row, Trajectory | Unread) else entries_in(row, self._layouts):
                 where, size = f"{place.name}#{index}", entry.entries if isinstance(entry, Unread) else 1
                 notes.entries += size
@@ -194,6 +196,12 @@ class Import:
         for what, count in (("messages", len(found.nodes)), ("raw", raw), ("kept", len(found.nodes) - raw)):
             notes.tally(what, count)
         return found
+
+
+def _rows(path: Path) -> Iterator[Any]:
+    if path.is_dir():
+        return records(path)
+    return read_parquet(path) if is_trajectory_parquet(path) else open_rows(path)
 
 
 def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
@@ -248,6 +256,7 @@ class Written(NamedTuple):
     trajectories: int
     report_file: Path
     unread_file: Path | None
+    renamed: int  # trajectories whose id an earlier one had
 
 
 def import_to(
@@ -283,29 +292,32 @@ def import_to(
         reading = Import(*sources, on_unread=left_out, layout=layout, messages=messages)
         asked = stack.enter_context(Lines(questions)) if questions else None
 
+        ids = Counter[str]()
+
         def trajectories() -> Iterator[Trajectory]:
             for number, found in enumerate(reading, start=1):
                 progress(number)
                 if isinstance(found, Trajectory):
-                    yield found
+                    ids[found.id] += 1
+                    yield found if ids[found.id] == 1 else found.model_copy(update={"id": f"{found.id}~{ids[found.id]}"})
                 elif asked is not None:
                     asked.add(encode_record(found))
 
         count = write_trajectories(out, trajectories()) if out is not None else sum(1 for _ in trajectories())
     left = [{"file": file, "reason": reason} for file, reason in reading.report.left_files]
     about = {"left_files": left, "sources": list(map(str, sources)), "questions": 0} | reading.report.as_json()
+    renamed = ids.total() - len(ids)
+    about |= {"renamed": renamed} if renamed else {}
     text = json.dumps(about, ensure_ascii=False, indent=1)
     replace_file(report_file, text.encode("utf-8", "replace") + b"\n")
-    return Written(reading.report, count, report_file, unread_file if unread.count else None)
+    return Written(reading.report, count, report_file, unread_file if unread.count else None, renamed)
 
 
 def read_recorded(place: Path) -> tuple[tuple[Trajectory, ...], ImportReport | None]:
-    """Trajectories of a directory in any known layout, with its report, or of a recording. Raises UserError without any."""
-    if not place.is_file():
+    """Trajectories in any known layout, with a report, or of a recording. Raises UserError without any."""
+    if not place.is_file() or not is_recording(place):
         reading = Import(place)
         return tuple(one for one in reading if isinstance(one, Trajectory)), reading.report
-    if not is_recording(place):
-        raise UserError(f"{place} is no recording: give a file of sanderling ask --record, or a directory of trajectories.")
     calls = list(read_recording(place))
     if not any(not call.outage for call in calls):
         raise UserError(f"{place} holds no call that returned: record some with sanderling ask --record.")

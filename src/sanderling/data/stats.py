@@ -228,6 +228,8 @@ def transcript(trajectory: Trajectory, *, full: bool = False) -> Text:
     outcome = (trained if isinstance(trained, dict) else {"outcome": trajectory.meta.get("held_out", "")}).get("outcome")
     say(f"── {trajectory.ending.value if trajectory.ending else NO_ENDING} ── {trajectory.detail}", "bold")
     say(f"{number} turns, {roles['search']} searches, {roles['visit']} visits, {trajectory.seconds:.1f} s")
+    if (ruling := ruling_of(trajectory)) is not None:
+        say(f"judged: {ruling.value}")
     if outcome != "":
         told = f"{outcome:.3g}" if isinstance(outcome, float | int) else outcome
         say(f"outcome: {'unscored' if outcome is None else told}")

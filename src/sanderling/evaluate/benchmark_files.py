@@ -238,5 +238,5 @@ def remarks(benchmark: Benchmark, loaded: Loaded) -> list[str]:
         hint = f"; so many has the split {others[0]}: say --split {others[0]}" if others else ""
         found.append(f"The file has {rows:,} rows of the {loaded.expected:,} that are published{hint}.")
     if without := sum(not question.answers for question in loaded.questions):
-        found.append(f"Without an accepted answer in the file: {without:,} questions, which are never scored.")
+        found.append(f"Without an accepted answer in the file: {without:,} questions, which are left out.")
     return found

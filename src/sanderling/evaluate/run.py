@@ -255,9 +255,10 @@ async def rejudge(
 
 def prepare(loaded: Loaded, config: EvalConfig, guard: GuardFacts = NO_GUARD) -> tuple[About, list[Question]]:
     """What a run on a benchmark's file measures, and the questions chosen. Raises UserError."""
-    chosen, how_chosen = _chosen(loaded.questions, config.limit, config.sample_seed)
-    if without := sum(not question.answers for question in chosen):
-        raise UserError(f"{without:,} of the {len(chosen):,} questions have no accepted answer: nothing can be scored there.")
+    answered = [question for question in loaded.questions if question.answers]
+    if not answered:
+        raise UserError(f"None of the {len(loaded.questions):,} questions has an accepted answer: nothing can be scored.")
+    chosen, how_chosen = _chosen(answered, config.limit, config.sample_seed)
     about = {"chosen": how_chosen, "questions": len(chosen), "questions_sha256": sha256_of_questions(chosen)}
     return About(**loaded.facts, **about, seed=config.agent.seed, guard=guard), chosen
 

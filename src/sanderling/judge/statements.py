@@ -70,7 +70,9 @@ first last,true false,required optional,allow forbid,allowed forbidden,above bel
 longer shorter,earlier later,open closed,add remove,added removed,left right,north south,east west,buyer seller,
 landlord tenant,win lose,won lost,accept reject,accepted rejected,include exclude,included excluded,read write,
 faster slower,cheaper dearer,up down,start end,begin end,input output,client server,always never,all none,
-buy sell,bought sold,born died,lend borrow,import export,encode decode,encrypt decrypt,upload download
+buy sell,bought sold,born died,lend borrow,import export,encode decode,encrypt decrypt,upload download,
+rose fell,risen fallen,grew shrank,grow shrink,began ended,began stopped,started stopped,gained lost,opened closed,
+succeeded failed,succeed fail
 """
 OPPOSITE: dict[str, set[str]] = {}
 for _pair in _OPPOSITES.split(","):

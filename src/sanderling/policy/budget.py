@@ -22,7 +22,6 @@ from sanderling.core.types import BudgetSpentError, Sampling
 from sanderling.policy.contract import (
     Completion,
     Delta,
-    Finish,
     OnText,
     Policy,
     SampleKey,
@@ -265,7 +264,7 @@ class MeteredSession:
             raise
         sampled = sampled_tokens(done)
         if not sampled and done.token_ids is None:
-            sampled = longest if done.finish is Finish.LENGTH else min(longest, max(_bytes(done.text), 1))
+            sampled = longest if done.is_cut else min(longest, max(_bytes(done.text), 1))
         self.prompt_tokens, self.sampled_tokens = done.prompt_tokens or prompt, sampled
         cost = self._prices.of(self.prompt_tokens, sampled)
         self._ledger.settle(hold, Spent(self.prompt_tokens + sampled, cost, 1))

@@ -15,7 +15,7 @@ from sanderling.core.chat import conversation_ids
 from sanderling.core.config import Frozen
 from sanderling.core.types import AskingOutageError, AskingRefusedError, Message, Reply, Sampling, Usage
 from sanderling.policy.budget import Ledger, MeteredPolicy, Prices, Spending, read_prices
-from sanderling.policy.contract import Delta, Finish, Policy, PolicyOutageError, SampleKey
+from sanderling.policy.contract import Delta, Policy, PolicyOutageError, SampleKey
 from sanderling.policy.load import close_policy, open_policy, place_of
 from sanderling.runs.files import close_directory, or_cannot, user_cache
 from sanderling.runs.run import Database, Table
@@ -114,7 +114,7 @@ class RequestClient:
             reply=done.text,
             prompt_tokens=session.prompt_tokens,
             sampled_tokens=session.sampled_tokens,
-            cut=done.finish is Finish.LENGTH,
+            cut=done.is_cut,
         )
 
 

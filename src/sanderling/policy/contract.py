@@ -85,6 +85,11 @@ class Completion:
     """As a text-level server counts them, hidden reasoning included; 0 where it does not say, and where ids can be counted."""
     reasoning_field: str | None = None  # where a chat server gave the reasoning that is in the text; it wants it back there
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it had no more tokens to go on with."""
+        return self.finish is Finish.LENGTH
+
 
 def sampled_tokens(completion: Completion) -> int:
     """Tokens that a turn sampled; 0 where a server does not say."""

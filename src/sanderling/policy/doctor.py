@@ -63,7 +63,7 @@ async def examine(spec: str, tell: Callable[[str], None] = lambda line: None) ->
             plain = await policy.open(_KEY).generate(ask, Sampling(max_tokens=2_048), _KEY)
         except (PolicyOutageError, RefusedError) as error:
             return Examined((*findings, Finding("answers", False, str(error))))
-        findings.append(Finding("answers", True, _brief(plain.text)))
+        findings.append(Finding("answers", bool(plain.text.strip()), _brief(plain.text)))
         tell("Does it call a tool, and read the result?")
         tools, takes_tools = await _tools(policy)
         findings.append(tools)
@@ -107,6 +107,8 @@ async def _tools(policy: ChatEndpointPolicy, *, natively: bool = True) -> tuple[
             return Finding("tools", False, told), False
         if not parsed.calls:
             return Finding("tools", False, f"no call came where one was asked for, but: {_brief(turn.text)}"), not natively
+        if parsed.calls[0].name not in (known := [spec.name for spec in _SPECS]):
+            return Finding("tools", False, f"{parsed.calls[0].name} was called, and {' and '.join(known)} were given"), True
         result = Message(role=Role.USER, content=f"<tool_response>\n{_RESULT}\n</tool_response>")
         answer = await session.generate(Delta((result,), tools=tools), sampling, replace(_KEY, turn=1), pieces.append)
     except RefusedError as error:

@@ -41,7 +41,7 @@ from sanderling.policy.native import REASONING, Reply, in_words, native_messages
 
 _RETRIED = frozenset({408, 409, 425, 429})
 _LONGEST_PAUSE_S = 30.0
-_LONGEST_ASKED_S = 300.0  # for a server that says how long it wants to be left alone
+_LONGEST_ASKED_S = 300.0  # for which a server that says so is left alone; one that wants longer is an outage
 _QUIET_S = 60.0  # a server that gives no answer is warned of once in so many seconds
 _MEND = ": change what it names."
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -97,9 +97,11 @@ class HttpClient:
                 reason, pause_s = str(error) or type(error).__name__, getattr(error, "pause_s", None)
                 if begun:
                     raise PolicyOutageError(f"The stream of {self.base_url} broke ({reason}).") from error
+            if (pause_s or 0.0) > _LONGEST_ASKED_S:
+                raise PolicyOutageError(f"{self.base_url} is busy, and wants to be left alone for {pause_s:,.0f} s ({reason}).")
             if attempt < self._retries:
                 own = min(_LONGEST_PAUSE_S, self._backoff_s * 2**attempt)
-                pause_s = min(_LONGEST_ASKED_S, pause_s or own)
+                pause_s = pause_s or own
                 if time.monotonic() >= self._quiet_until:  # hundreds of sessions may wait for one server
                     self._quiet_until = time.monotonic() + _QUIET_S
                     again = f"attempt {attempt + 2} of {self._retries + 1} in {pause_s:g} s"

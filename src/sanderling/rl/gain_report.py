@@ -21,6 +21,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.plugins import resolve
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import NodeKind, Trajectory, turn_indices
+from sanderling.core.text import counted_as
 from sanderling.data.importing import open_trajectories
 from sanderling.judge.rules import OUTCOMES, score_trajectory
 from sanderling.judge.verdict import verdict_of
@@ -32,7 +33,7 @@ from sanderling.rl.credit import Assignment, EstimatorConfig, IgpoConfig, build_
 from sanderling.rl.gain import GainConfig, find_targets, information_gains
 from sanderling.rl.rollouts import broken_turns
 from sanderling.rl.table import Graded, build_table
-from sanderling.runs.files import replace_file
+from sanderling.runs.files import or_cannot, replace_file
 from sanderling.runs.progress import Report
 from sanderling.train.rows import Encoding, branch_pieces
 
@@ -61,6 +62,8 @@ def run_check(config: CheckConfig, out: Path, report: Report, command: str) -> G
     from sanderling.train.config import TrainerConfig
     from sanderling.train.scorer import ModelScorer
 
+    with or_cannot(f"write in {out}"):  # told before the work
+        out.mkdir(parents=True, exist_ok=True)
     check_model(config.model)
     tokenizer, settings = load_tokenizer(config.model), read_model_config(config.model)
     check_vocabulary(tokenizer.vocab_size, settings.get("vocab_size"))
@@ -92,11 +95,15 @@ def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
     """
     rule, found = resolve(config.outcome, OUTCOMES, "outcome"), list[tuple[Trajectory, float]]()
     names: dict[tuple[str, str, str], int] = {}
+    seen, copies = set[int](), 0
     for one in itertools.chain.from_iterable(map(open_trajectories, config.files)):
         if len(found) == config.most:
             warnings.warn(f"Only the first {config.most:,} rollouts are measured: --set most=… says how many.", stacklevel=2)
             break
-        if one.question.answers and turn_indices(one):
+        key = hash((one.id, one.question.text, *(node.text for node in one.nodes)))
+        copies += key in seen
+        if one.question.answers and turn_indices(one) and key not in seen:
+            seen.add(key)
             verdict, outcome = verdict_of(one), one.meta.get("rl", {}).get("outcome")
             outcome = float(verdict) if verdict is not None else outcome
             outcome = score_trajectory(one, rule) if outcome is None else outcome
@@ -104,6 +111,8 @@ def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
                 name = str(names.setdefault((one.question.id, one.question.text, one.world), len(names)))
                 question = one.question.model_copy(update={"id": name})
                 found.append((one.model_copy(update={"question": question}), outcome))
+    if copies:
+        warnings.warn(f"{counted_as(copies, 'rollout')} of these files came before, and counts once.", stacklevel=2)
     if not found:
         raise UserError(
             "No rollout has an outcome and a question with accepted answers: gains cannot be measured without them."
@@ -207,7 +216,6 @@ def rows_of(check: GainCheck) -> list[tuple[str, str]]:
 
 def write_check(check: GainCheck, directory: Path, command: str) -> Path:
     """``gains.json``, and one page with the figures, plots and the sentence."""
-    directory.mkdir(parents=True, exist_ok=True)
     values: dict[str, Any] = {
         "sentence": check.sentence,
         "worth_it": check.is_worth_it,

@@ -24,7 +24,7 @@ from sanderling.world.contract import Occasion, SearchHit, SearchReply
 
 PASSAGE_WORDS = 100
 _READER = re.compile(r"^/(?:jina/)?(?:r/)?")
-_SCHEME = re.compile(r"^(https?):/+", re.IGNORECASE)
+_SCHEME = re.compile(r"^(https?|local):/+", re.IGNORECASE)  # pages of documents have addresses, too
 
 
 # Native: everything a world can be asked, masks and episode seeds included. Each query or address has a reply of its own, in

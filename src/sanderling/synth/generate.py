@@ -126,14 +126,20 @@ class BandSettings(Frozen):
 
     attempts: int = Field(default=8, ge=1)  # attempts at each question
     least_right: int = Field(default=1, ge=0)  # fewer right attempts: too hard
-    most_right: int = Field(default=7, ge=0)  # more right attempts: too easy
+    most_right: int | None = Field(default=None, ge=0)  # more right attempts: too easy; by default, if all are right
     lengths: tuple[int, ...] = (16_000, 32_000, 48_000, 64_000)
     """Ends of the length bands, in tokens of the longest right attempt's context (characters where no tokens are known)."""
 
+    @property
+    def most(self) -> int:
+        """``most_right``, or one attempt less than all."""
+        return max(1, self.attempts - 1) if self.most_right is None else self.most_right
+
     @model_validator(mode="after")
     def _in_order(self) -> "BandSettings":
-        if not self.least_right <= self.most_right <= self.attempts:
-            raise ValueError(f"keep from {self.least_right} to {self.most_right} of {self.attempts} attempts is no range")
+        if not self.least_right <= self.most <= self.attempts:
+            told = f"keep from {self.least_right} to {self.most} of {self.attempts} attempts"
+            raise ValueError(f"{told} is no range: say --keep N-M, or more --attempts")
         if list(self.lengths) != sorted(set(self.lengths)):
             raise ValueError("lengths must rise")
         return self
@@ -141,11 +147,11 @@ class BandSettings(Frozen):
     def of(self, scored: int, right: int) -> Band:
         """The band, as soon as the missing attempts could not change it."""
         missing = max(self.attempts - scored, 0)
-        if right > self.most_right:
+        if right > self.most:
             return Band.TOO_EASY
         if right + missing < self.least_right:
             return Band.TOO_HARD
-        return Band.KEPT if right >= self.least_right and right + missing <= self.most_right else Band.UNTOLD
+        return Band.KEPT if right >= self.least_right and right + missing <= self.most else Band.UNTOLD
 
     def length_band(self, length: int) -> str:
         """The name of a length's band. Example: ``BandSettings().length_band(20_000) == "16k-32k"``."""

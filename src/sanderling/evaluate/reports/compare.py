@@ -68,15 +68,17 @@ class RunsReport:
 
 
 def open_runs(places: Sequence[Path], records: int = 4) -> list[Run]:
-    """The runs, named by their directories, each with so many right, wrong and unscored attempts to read.
+    """The runs, each with so many right, wrong and unscored attempts to read, named by the ends of paths that tell them apart.
 
-    Raises UserError where one is no finished run, or two have one name.
+    Raises UserError where one is no finished run, or given twice.
     """
     runs = [_open(place, records) for place in places]
-    names = [run.name for run in runs]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise UserError(f"Two runs are called {twice!r}: rename one of their directories.")
-    return runs
+    whole = [place.resolve().parts for place in places]
+    if twice := next((place for place, parts in zip(places, whole, strict=True) if whole.count(parts) > 1), None):
+        raise UserError(f"{twice} is given twice: give each run once.")
+    enough = (size for size in range(1, max(map(len, whole)) + 1) if len({parts[-size:] for parts in whole}) == len(whole))
+    size = next(enough, 1)  # of the ends of their paths that tell them apart
+    return [replace(run, name="/".join(parts[-size:])) for run, parts in zip(runs, whole, strict=True)]
 
 
 def _open(place: Path, records: int) -> Run:
