@@ -112,9 +112,17 @@ def compared(runs: Sequence[Run], baseline: str = "") -> RunsReport:
     pairs = [replace(pair, p_adjusted=p) for pair, p in zip(found, adjusted, strict=True)]
     of_each = [_facts(run) for run in runs]
     facts = {name: tuple(one[name] for one in of_each) for name in of_each[0]}
-    apart = [run.name for run in others if run.name not in {pair.name for pair in pairs}]
-    notes = [*_notes(runs, pairs), *(f"{name} has no question in common with {base.name}." for name in apart)]
+    apart = [_apart(run, base) for run in others if run.name not in {pair.name for pair in pairs}]
+    notes = [*_notes(runs, pairs), *apart]
     return RunsReport(tuple(runs), tuple(pairs), facts, tuple(notes))
+
+
+def _apart(run: Run, base: Run) -> str:
+    """Why a run is not compared."""
+    ours, theirs = ({question.text_digest for question in one.result.questions} for one in (run, base))
+    same, told = len(ours & theirs), f"{run.name} has no question in common with {base.name}"
+    known = f"{same:,} texts are the same, under other ids: measure both on one file, with the same --benchmark and --questions"
+    return f"{told}: {known}." if same else f"{told}."
 
 
 def _pair(run: Run, base: Run) -> Pair | None:
