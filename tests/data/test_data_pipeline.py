@@ -95,12 +95,12 @@ def test_a_directory_of_other_things_is_left_alone(lamps: Path, tmp_path: Path) 
 def test_trajectories_of_two_files_that_share_ids_are_all_kept(tmp_path: Path) -> None:
     """As of two teachers who were asked the same."""
     for name in ("a", "b"):
-        own = [make("same").model_copy(update={"model": name}), make(name)]
+        own = [make("same").model_copy(update={"model": name}), make(name), make("same~2")]
         write_trajectories(tmp_path / f"{name}.jsonl", own)
     out = tmp_path / "out.jsonl"
     told = CliRunner().invoke(app, ["import", *map(str, (tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--out", out))])
-    assert [one.id for one in open_trajectories(out)] == ["same", "a", "same~2", "b"]
-    assert "1 trajectories have an id that an earlier one has" in told.output
+    assert [one.id for one in open_trajectories(out)] == ["same", "a", "same~2", "same~3", "b", "same~2~2"]
+    assert "2 trajectories have an id that an earlier one has" in told.output
 
 
 def test_the_dr_venus_recipe_keeps_every_attempt_in_order_and_holds_none_back(lamps: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sanderling.agent.agent import Agent
+from sanderling.agent.opening import AgentConfig
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
 from sanderling.core.record import Node, NodeKind, Question, Seeds, Trajectory
@@ -19,7 +20,7 @@ from sanderling.evaluate.attempts import Attempts
 from sanderling.evaluate.figures import summarise
 from sanderling.evaluate.log import JsonlAttempts, RunLog
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import evaluate, evaluate_async
+from sanderling.evaluate.run import EvalConfig, chosen_of, evaluate, evaluate_async
 from sanderling.judge.rules import RuleJudge, exact_match
 from sanderling.judge.verdict import Code, Judge, Ruling, Verdict, decided, unscored
 from sanderling.policy.contract import PolicyOutageError, SampleKey, ScriptedPolicy
@@ -183,6 +184,17 @@ async def test_mended_answers_are_judged_anew_and_other_masks_are_another_run(st
 async def test_what_cannot_be_evaluated(store: TrajectoryStore, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         await run(Script(), store, **changes)
+
+
+def test_questions_without_an_answer_are_left_out_and_change_no_other_draw() -> None:
+    every = [*QUESTIONS, Question(id="x", text="?")]
+    config = EvalConfig(agent=AgentConfig(model="m"))
+    assert chosen_of(QUESTIONS, config) == (QUESTIONS, "all")
+    assert chosen_of(every, config) == (QUESTIONS, "all with an answer")
+    first = config.model_copy(update={"limit": 2})
+    assert chosen_of(every, first) == (QUESTIONS[:2], "first 2")
+    with pytest.raises(UserError, match=r"None of the 1 questions has an accepted answer"):
+        chosen_of(every[-1:], config)
 
 
 # ``evaluate(agent, questions)``, as another program calls it --------------------------------------------------------------

@@ -171,6 +171,13 @@ def test_how_much_of_a_batch_is_known_is_told():
     assert check.company == pytest.approx((9 + 7 + 6) / 27), "at the question; after A; after A and G"
     assert check.missed == pytest.approx(2 / 3), "one read both pages and is wrong"
     assert checked(batch[:5], Scores(), GainConfig()).missed is None, "nobody is wrong"
+    theirs = batch[6].trajectory  # a record of another system, which does not say what was read
+    bare = [
+        node.model_copy(update={"events": tuple(event.model_copy(update={"provenance": ()}) for event in node.events)})
+        for node in theirs.nodes
+    ]
+    other = replace(batch[6], trajectory=theirs.model_copy(update={"nodes": tuple(bare)}))
+    assert checked([*batch[:6], other], Scores(), GainConfig()).missed == 0
     unknown = batch_of(("A", 0.0), ("B", 0.0), facts=())
     assert checked(unknown, Scores(), GainConfig()).missed is None, "which pages are needed is not known"
 

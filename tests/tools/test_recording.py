@@ -28,7 +28,7 @@ WORLD = LocalWorld.in_memory(
             url="https://a.example/herring_(fish)",
             title="Herring [fish]",
             text="The herring is a fish of cold seas.",
-            date="2020",
+            date="2020-05-01",
         ),
         Page(url="https://b.example/tern", title="Tern", text="The tern eats herring.\n\nIt crosses oceans."),
         Page(url="https://c.example/blob", title="Blob", text="\x01\x02\x03\x04\x05" * 50),

@@ -380,9 +380,11 @@ def world_directories(worlds: Sequence[Path], questions: Iterable[Question]) -> 
     """
     if len(worlds) == 1:
         own = {"", read_manifest(worlds[0]).name}
-        if others := [found for one in questions if (found := str(one.meta.get(WORLD) or "")) not in own]:
-            told = f"{len(others):,} questions were made for another world (such as {others[0]}) than {worlds[0]}"
-            warnings.warn(f"{told}, in which they are asked: their answers may not be there.", stacklevel=1)
+        named = dict.fromkeys(str(one.meta.get(WORLD) or "") for one in questions)
+        others = [name for name in named if name not in own and Path(name).resolve() != worlds[0].resolve()]
+        if others:
+            told = f"Questions that were made for another world ({', '.join(others[:3])}) are asked in {worlds[0]}"
+            warnings.warn(f"{told}: their answers may not be there.", stacklevel=1)
         return {"": worlds[0]}
     known: dict[str, Path] = {}
     for world in worlds:

@@ -50,7 +50,7 @@ from sanderling.runs.jsonl import JsonlLog, TrajectoryStore
 from sanderling.tools.contract import OnOutage, tool_roles
 from sanderling.world.together import Outgoing
 
-_TOO_LONG = "Its time was long over, and the turn under way was given up: sanderling resume goes on, with another --spend."
+_TOO_LONG = "Its time was long over, and the turn under way was given up."
 _SPEND = "At most this for the answer: 0.20usd, 5min, 200ktok, or several with commas."
 
 

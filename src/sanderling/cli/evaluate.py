@@ -33,7 +33,7 @@ from sanderling.evaluate.log import RunLog
 from sanderling.evaluate.peers import ScoreConfig, notes_of, score_peers
 from sanderling.evaluate.reports.compare import compared, open_runs, result_shown, terminal
 from sanderling.evaluate.result import EvalResult
-from sanderling.evaluate.run import EvalConfig, RejudgeConfig, check_run, rejudge, run_benchmark
+from sanderling.evaluate.run import EvalConfig, RejudgeConfig, check_run, chosen_of, rejudge, run_benchmark
 from sanderling.policy.budget import Spending, read_prices
 from sanderling.report.numbers import MISSING, percent
 from sanderling.runs.files import check_places, replace_file
@@ -148,7 +148,7 @@ def run(
     show(*map(_warning, remarks(benchmark, loaded)))
     log, spending = RunLog(out), Spending(out, config.budget, private=loaded.private)
     with log.exclusive():
-        total = min(config.limit or len(loaded.questions), len(loaded.questions)) * config.attempts
+        total = len(chosen_of(loaded.questions, config)[0]) * config.attempts
         work = partial(run_benchmark, benchmark, loaded, config, log, spending, command=command_line())
         title = loaded.path_name if benchmark.key == "jsonl" else benchmark.title  # which stands for any file
         made = live_run(total, title, spending, work, progress=progress)

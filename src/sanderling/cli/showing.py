@@ -155,8 +155,10 @@ def source_lines(sources: Iterable[Source]) -> Iterator[Text]:
 def titles_in(text: str) -> dict[str, str]:
     """The titles of the pages that a result lists, by address, in whichever layout."""
     reading = read_observation(text)
-    found = {hit.url: hit.title for block in reading.blocks for hit in block.hits}
-    return {url: title for url, title in (found | {page.url: page.title for page in reading.extracts}).items() if title}
+    read = [(page.url, page.title) for page in reading.extracts]
+    return {
+        url: title for url, title in [*read, *((hit.url, hit.title) for block in reading.blocks for hit in block.hits)] if title
+    }
 
 
 def files_of(several: Iterable[Sequence[Path]]) -> Files:

@@ -4,7 +4,6 @@ Nothing here raises: what could not be read is named by a code. URLs keep their 
 their quotes; ``Date published`` lines become dates. A truncated JSON list yields every entry that is whole.
 """
 
-import ast
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -12,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from sanderling.core.profiles import ListedPage, SearchBlock
-from sanderling.core.record import Node
+from sanderling.core.profiles import MISSES, ListedPage, ResultLayout, SearchBlock
+from sanderling.core.record import Node, Passage
 from sanderling.core.types import ToolStatus
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
@@ -41,16 +40,15 @@ _DEAD_CHARS = 400  # most of a notice of failure: longer evidence that has its w
 _QUERY = re.compile(r'\{\s*"query"\s*:\s*')
 _BETWEEN = re.compile(r"[, \n\r\t]*")
 _LIST = re.compile(r'\s*,\s*"web_page_info_list"\s*:\s*\[\s*')
-_COMPACT_ENTRY = re.compile(r"^\[(\d+)\] (.*)\n([\w+.-]+:\S+)(?:\n|\Z)", re.M)
-_NOTICE_CHARS = 40  # most of what the compact layout says in place of results
+_COMPACT_ENTRY = re.compile(r"^\[(\d+)\] (.*)\n([\w+.-]+://\S+)(?:\n|\Z)", re.M)
 _CITED = re.compile(r"""^Results for ('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"):(?:\n|\Z)""", re.M)
-_CITED_ENTRY = re.compile(r"^- (.*)\n  ([\w+.-]+:\S+)(?:\n  |\n|\Z)", re.M)
-_ABOUT = re.compile(r" \((?:([^()]*), )?(\d{4}(?:-\d\d){0,2})\)\Z")
-_CITED_PAGE = re.compile(
-    r"(?:\A|(?<=\n\n))(\S.*)\n([\w+.-]+://\S+)\n(?:\n|((?:No page was|Th(?:e|is) page |This address|The (?:request|site) "
-    r"|The (?:service|call) |Too many requests|No more searches|Not sent to)[^\n]*)(?:\n\n|\Z))"
-)
+_CITED_ENTRY = re.compile(r"^- (.*)\n  ([\w+.-]+://\S+)(?:\n  |\n|\Z)", re.M)
+_CITED_PAGE = re.compile(r"(?:\A|(?<=\n\n))(\S.*)\n([\w+.-]+://\S+)\n(?:\n|(.+)(?:\n\n|\Z))")
+_ABOUT = re.compile(r" \((?:([^()]*), )?(\d{4}-\d\d-\d\d)\)\Z")  # source and date; a year may be the title's own
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00[01][0-9a-f]{5})|(.))")
 _PARTS_NOTE = re.compile(r"\n\n\((?:Part \d+ of|Passages of a long page)[^\n]*\)\Z")
+_SENTENCES, _NOTICES = (frozenset(each) for each in zip(*MISSES.values(), strict=True))
+_NO_PART = re.compile(r"This page has no part \d+; the last is \S+\.|No part \d+ of \d+\.")
 
 
 @dataclass(frozen=True)
@@ -79,14 +77,10 @@ class Reading:
     status: ToolStatus = ToolStatus.OK
     parts: tuple[ToolStatus, ...] = ()
     """The status of each ``<tool_response>`` in the observation, where it holds several; empty where it holds one."""
+    layout: ResultLayout | None = None  # where it is known: of pages, JSON and Markdown have the same
     problems: tuple[str, ...] = ()
     """Codes: ``truncated_results``, ``odd_hit``, ``odd_block``, ``unread_entry``, ``unknown_layout``, ``tool_timeout``,
     ``tool_failed``."""
-
-
-def pages_of(node: Node) -> list[str]:
-    """The addresses of the pages that the visits of an observation read, where the tools told them."""
-    return [url for event in node.events for url in event.provenance if event.role == "visit"]
 
 
 def tool_role(name: str) -> str:
@@ -94,19 +88,32 @@ def tool_role(name: str) -> str:
     return _ROLES.get(name.strip().lower(), "")
 
 
+def read_node(node: Node) -> Reading:
+    """What an observation holds: the passages and addresses that its tools told, and for the rest its text."""
+    visits = [event for event in node.events if event.role == "visit"]
+    reading = read_observation(node.text, [url for event in visits for url in event.provenance])
+    told: dict[str, list[Passage]] = {}
+    for passage in (passage for event in visits for passage in event.passages):
+        told.setdefault(passage.url, []).append(passage)
+    if not told:
+        return reading
+    texts = {url: "\n\n".join(passage.text for passage in passages) for url, passages in told.items()}
+    pages = [Extract(url, "", texts[url], "", title=passages[0].title) for url, passages in told.items()]
+    return replace(reading, extracts=(*pages, *(page for page in reading.extracts if page.dead)), problems=())
+
+
 def read_observation(text: str, pages: Sequence[str] = ()) -> Reading:
     """What an observation holds, whatever its layout; the results of several calls are read one by one.
 
-    ``pages``: the addresses that were read, where that is known. The compact layout does not tell the address of a page, and
-    no list's query.
+    ``pages``: the addresses that were read, where that is known, without which our own layouts of pages are not taken for such.
+    The compact one does not even tell them, nor a list's query.
     """
     bare = text.strip()
     inner = bare.removeprefix(_OPEN).removesuffix(_CLOSE)
-    parts = _NEXT.split(inner) if bare.startswith(_OPEN) else [inner]
-    readings = [_read_part(part.strip()) for part in parts]
+    parts = [part.strip() for part in (_NEXT.split(inner) if bare.startswith(_OPEN) else [inner])]
+    readings = [_read_part(part, frozenset(pages)) for part in parts]
     if len(readings) == 1 and readings[0].problems == ("unknown_layout",) and len(pages) == 1:
-        title, _, page = inner.strip().partition("\n")
-        return Reading(extracts=(Extract(pages[0], "", page.strip(), "", title=title),))
+        return Reading(extracts=(_compact_page(parts[0], pages[0]),), layout=ResultLayout.COMPACT)
     if len(readings) == 1:
         return readings[0]
     statuses = tuple(reading.status for reading in readings)
@@ -119,12 +126,14 @@ def read_observation(text: str, pages: Sequence[str] = ()) -> Reading:
     )
 
 
-def _read_part(body: str) -> Reading:
-    if _COMPACT_ENTRY.match(body) or _CITED.match(body):
-        blocks = (_cited_results if _CITED.match(body) else _compact_results)(body)
-        return Reading(blocks=tuple(blocks), status=ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY)
-    if _CITED_PAGE.match(body):
-        return _cited_pages(body)
+def _read_part(body: str, pages: frozenset[str]) -> Reading:
+    for read, layout in ((_compact_results, ResultLayout.COMPACT), (_cited_results, ResultLayout.CITED)):
+        if found := read(body):
+            status = ToolStatus.OK if any(block.hits for block in found) else ToolStatus.EMPTY
+            return Reading(blocks=tuple(found), status=status, layout=layout)
+    if extracts := _cited_pages(body, pages):
+        status = ToolStatus.NOT_FOUND if all(page.dead for page in extracts) else ToolStatus.OK
+        return Reading(extracts=tuple(extracts), status=status, layout=ResultLayout.CITED)
     if body.startswith("[") or _HEADER.search(body) or _FAILED.match(body):
         blocks, problems = (_json_results if body.startswith("[") else _markdown_results)(body)
         status = ToolStatus.OK if any(block.hits for block in blocks) else ToolStatus.EMPTY
@@ -233,43 +242,85 @@ def _markdown_results(body: str) -> tuple[list[SearchBlock], list[str]]:
     return blocks, problems
 
 
+def _is_miss(said: str) -> bool:
+    """Whether a whole paragraph is what our tools say where there is nothing."""
+    return said in _SENTENCES or said in _NOTICES or bool(_NO_PART.fullmatch(said))
+
+
 def _compact_results(body: str) -> list[SearchBlock]:
-    """Blocks without their queries, which the layout does not tell."""
-    blocks = list[SearchBlock]()
-    for part in body.split("\n\n"):
-        hits = [
-            ListedPage(head[2], head[3], below.strip()) for head, below in _sections([*_COMPACT_ENTRY.finditer(part)], part)
-        ]
-        last = blocks[-1].hits[-1:] if blocks else ()
-        if hits or not last or len(part) <= _NOTICE_CHARS:
-            blocks.append(SearchBlock("", tuple(hits), "" if hits or part == "No results." else part))
-        else:  # a snippet of several paragraphs
-            more = replace(last[0], snippet=f"{last[0].snippet}\n\n{part.strip()}")
-            blocks[-1] = SearchBlock("", (*blocks[-1].hits[:-1], more))
-    return blocks
+    """Blocks without their queries, which the layout does not tell; none where it is another."""
+    heads = list[re.Match[str]]()
+    for head in _COMPACT_ENTRY.finditer(body):  # numbers rise by one, or begin again: a list within a snippet is none of ours
+        if int(head[1]) == 1 or (heads and int(head[1]) == int(heads[-1][1]) + 1):
+            heads.append(head)
+    before = body[: heads[0].start()].split("\n\n")[:-1] if heads else []
+    if not heads or heads[0][1] != "1" or not all(map(_is_miss, before)) or (heads[0].start() and not before):
+        return []
+    found = [_nothing("", said) for said in before]
+    for place, (head, below) in enumerate(_sections(heads, body)):
+        parts = below.strip().split("\n\n")
+        after = list[str]()
+        while (place + 1 == len(heads) or heads[place + 1][1] == "1") and len(parts) > 1 and _is_miss(parts[-1]):
+            after.insert(0, parts.pop())
+        hit, last = ListedPage(head[2], head[3], "\n\n".join(parts)), () if head[1] == "1" else found.pop().hits
+        found += [SearchBlock("", (*last, hit)), *(_nothing("", said) for said in after)]
+    return found
+
+
+def _nothing(query: str, said: str) -> SearchBlock:
+    return SearchBlock(query, (), "" if said in MISSES[ToolStatus.EMPTY] else said)
+
+
+def _compact_page(body: str, url: str) -> Extract:
+    """The one page that was read, without what is said of others."""
+    parts = body.split("\n\n")
+    while len(parts) > 1 and _is_miss(parts[0]):
+        parts.pop(0)
+    while len(parts) > 1 and _is_miss(parts[-1]):
+        parts.pop()
+    title, below, text = "\n\n".join(parts).partition("\n")
+    return Extract(url, "", text.strip() if below else title, "", title=title if below else "")
 
 
 def _cited_results(body: str) -> list[SearchBlock]:
-    blocks = list[SearchBlock]()
-    for head, below in _sections([*_CITED.finditer(body)], body):
-        hits = list[ListedPage]()
-        for entry, snippet in _sections([*_CITED_ENTRY.finditer(below)], below):
+    """None where the layout is another."""
+    found, heads = list[SearchBlock](), [*_CITED.finditer(body)]
+    if not heads or heads[0].start():
+        return []
+    for head, below in _sections(heads, body):
+        query = _ESCAPE.sub(_character, head[1][1:-1])
+        entries = [*_CITED_ENTRY.finditer(below)]
+        if below[: entries[0].start()].strip() if entries else not _is_miss(below.strip()):
+            return []
+        hits, (rest, _, last) = list[ListedPage](), below.rstrip().rpartition("\n")
+        error = last if entries and _is_miss(last) else ""  # of one place of several
+        for entry, snippet in _sections(entries, rest if error else below):
             about = _ABOUT.search(entry[1])
             source, date = (about[1] or "", about[2]) if about else ("", "")
             hits.append(ListedPage(entry[1][: about.start()] if about else entry[1], entry[2], snippet.strip(), date, source))
-        said = "" if hits else below.strip()
-        error = "" if said.startswith("The search found nothing") else said
-        blocks.append(SearchBlock(ast.literal_eval(head[1]), tuple(hits), error))
-    return blocks
+        found.append(SearchBlock(query, tuple(hits), error) if hits else _nothing(query, below.strip()))
+    return found
 
 
-def _cited_pages(body: str) -> Reading:
-    extracts = list[Extract]()
-    for head, below in _sections([*_CITED_PAGE.finditer(body)], body):
-        text = _PARTS_NOTE.sub("", below.rstrip()).strip()
-        extracts.append(Extract(head[2], "", text or head[3], "", dead=head[3] is not None, title=head[1]))
-    status = ToolStatus.NOT_FOUND if all(extract.dead for extract in extracts) else ToolStatus.OK
-    return Reading(extracts=tuple(extracts), status=status)
+def _character(found: re.Match[str]) -> str:
+    """What an escape in a query, which stands as Python writes it, means."""
+    if code := found[1] or found[2] or found[3]:
+        return chr(int(code, 16)) if int(code, 16) < 0x110000 else found[0]
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(found[4], found[4])
+
+
+def _cited_pages(body: str, pages: frozenset[str]) -> list[Extract]:
+    """The pages that were read, and those of which it is said that there are none; none where the layout is another."""
+    heads = [head for head in _CITED_PAGE.finditer(body) if (_is_miss(head[3]) if head[3] else head[2] in pages)]
+    if not heads or heads[0].start():
+        return []
+    found = list[Extract]()
+    for head, below in _sections(heads, body):
+        text, title = _PARTS_NOTE.sub("", below.rstrip()).strip(), "" if head[1] == "Page" else head[1]
+        if head[3] and text:  # a page that nobody told of follows
+            return []
+        found.append(Extract(head[2], "", head[3] or text, "", dead=head[3] is not None, title=title))
+    return found
 
 
 def read_link(line: str) -> tuple[str, str] | None:

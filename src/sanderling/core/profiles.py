@@ -18,7 +18,7 @@ from pydantic import Field
 
 from sanderling.core.config import Frozen, read_config
 from sanderling.core.plugins import resolve
-from sanderling.core.types import Clock, Sampling, ToolSpec
+from sanderling.core.types import Clock, Sampling, ToolSpec, ToolStatus
 
 
 class ResultLayout(StrEnum):
@@ -225,6 +225,32 @@ def results_text(lists: Sequence[SearchBlock], layout: ResultLayout, *, empty: s
         else:
             texts.append(found.error or empty)
     return (BETWEEN if layout is ResultLayout.MARKDOWN else "\n\n").join(texts)
+
+
+MISSES = {
+    ToolStatus.EMPTY: ("The search found nothing; try other words.", "No results."),
+    ToolStatus.NOT_FOUND: ("No page was found at this address; check the URL or try another page.", "Page not found."),
+    ToolStatus.GONE: ("The page no longer exists; try another page.", "Page gone."),
+    ToolStatus.TIMEOUT: ("The request timed out; try again or try something else.", "Timed out."),
+    ToolStatus.BLOCKED: ("The site refused access; try another page.", "Page blocked."),
+    ToolStatus.FORBIDDEN: ("This address may not be read from here; try another page.", "Address not allowed."),
+    ToolStatus.PAYWALLED: ("The page is behind a paywall; try another page.", "Page paywalled."),
+    ToolStatus.NOT_TEXT: ("The page is not readable text; try another page.", "Page not readable."),
+    ToolStatus.RATE_LIMITED: ("Too many requests at once; try again later.", "Try later."),
+    ToolStatus.SPENT: ("No more searches and pages can be paid for: answer from what you have read.", "Budget spent."),
+    ToolStatus.HELD: (
+        "Not sent to the web, since it repeats words of private pages: search in words of your own, without their contents.",
+        "Not sent: private words.",
+    ),
+    ToolStatus.OUTAGE: ("The service is unreachable.", "Unreachable."),
+}
+"""What is said of a part that failed, in a sentence and in the compact layout."""
+
+
+def status_sentence(status: ToolStatus, layout: ResultLayout) -> str:
+    """What the agent reads for a part that failed; a word or two in the compact layout."""
+    sentence, short = MISSES.get(status, ("The call failed.", "The call failed."))
+    return short if layout is ResultLayout.COMPACT else sentence
 
 
 def one_line(text: str) -> str:

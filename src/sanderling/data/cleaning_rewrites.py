@@ -3,7 +3,7 @@
 import datetime
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,12 +11,20 @@ from typing import Any
 from pydantic import PositiveInt
 
 from sanderling.core.chat import strip_think_prefix, unwrap, wrap_observation
-from sanderling.core.observations import pages_of, read_observation, tool_role
+from sanderling.core.observations import Reading, read_node, read_observation, tool_role
 from sanderling.core.parse import ParsedTurn, ParseProblem, normalise_arguments
-from sanderling.core.profiles import ResultLayout, default_specs, one_line, render_question, render_system, results_text
+from sanderling.core.profiles import (
+    ResultLayout,
+    default_specs,
+    one_line,
+    render_question,
+    render_system,
+    results_text,
+    status_sentence,
+)
 from sanderling.core.record import Node, NodeKind
 from sanderling.core.text import MINUS, SUFFIX, folded
-from sanderling.core.types import FixedClock, Role, ToolCall
+from sanderling.core.types import FixedClock, Role, ToolCall, ToolStatus
 from sanderling.data.cleaning_draft import REPLIES, Draft, Message, canonical, is_wrapped, join_blocks, split_blocks, strays
 from sanderling.judge.verdict import verdict_of
 from sanderling.tools.world_tools import visit_text
@@ -190,31 +198,32 @@ def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> N
         if seen is not None:
             blocks, calls = split_blocks(seen.node.text), one.node.calls
             each = zip(blocks, calls if len(calls) == len(blocks) else [None] * len(blocks), strict=True)
-            pages = pages_of(seen.node) if len(blocks) == 1 else []
-            new = [_laid_out(draft, block, call, pages, layout or draft.profile.results) for block, call in each]
-            if new != blocks:
+            whole = read_node(seen.node) if len(blocks) == 1 else None
+            read = (_laid_out(draft, block, whole or read_observation(block), call, layout) for block, call in each)
+            if (new := list(read)) != blocks:
                 seen.write(join_blocks(new))
 
 
-def _laid_out(draft: Draft, block: str, call: ToolCall | None, pages: Sequence[str], layout: ResultLayout) -> str:
+def _laid_out(draft: Draft, block: str, reading: Reading, call: ToolCall | None, wanted: ResultLayout | None) -> str:
     """One call's result in the layout; itself where it holds none, stands in it, or cannot be rewritten safely."""
-    reading, names, given = read_observation(block, pages), draft.profile.tools, call.arguments if call else {}
-    found = reading.extracts if layout in (ResultLayout.JSON, ResultLayout.MARKDOWN) else ()
-    if found and all(page.title for page in found):  # which these layouts do not tell
-        is_safe = not any(page.dead for page in found)  # of which they have other sentences
-        draft.notes["results_rewritten" if is_safe else "results_left_as_found"] += 1
-        replies = [VisitReply(page.url, page.title, page.evidence) for page in found]
-        return visit_text(replies, str(given.get(names.visit_goal, "")), layout) if is_safe else block
-    is_compact = any(found.hits and not found.query for found in reading.blocks)
-    is_own = is_compact if layout is ResultLayout.COMPACT else layout is ResultLayout.CITED and block.startswith("Results for ")
-    if not reading.blocks or is_own:
+    layout, names, given = wanted or draft.profile.results, draft.profile.tools, call.arguments if call else {}
+    if reading.layout is layout or not (reading.blocks or (reading.layout and reading.extracts)):
         return block
+    if reading.extracts:
+        is_told = layout in (ResultLayout.JSON, ResultLayout.MARKDOWN)  # which have other words for pages that are missing
+        is_safe = is_told and not reading.blocks and not any(page.dead for page in reading.extracts)
+        draft.notes["results_rewritten" if is_safe else "results_left_as_found"] += 1
+        replies = [VisitReply(page.url, page.title, page.evidence) for page in reading.extracts]
+        return visit_text(replies, str(given.get(names.visit_goal, "")), layout) if is_safe else block
     asked = given.get(names.search_query)
-    queries = list(map(str, asked)) if isinstance(asked, list) else [str(asked)]
-    if is_compact and len(queries) != len(reading.blocks):
+    queries = [str(query) for query in (asked if isinstance(asked, list) else [asked]) if query is not None]
+    told = queries if reading.layout is ResultLayout.COMPACT else [found.query for found in reading.blocks]
+    own, laid_out = block, reading.layout
+    if laid_out is not None:
+        own = results_text(reading.blocks, laid_out, empty=status_sentence(ToolStatus.EMPTY, laid_out))
+    if len(told) != len(reading.blocks) or own != block:  # queries that nobody knows, or a layout that is not quite ours
         draft.notes["results_left_as_found"] += 1
         return block
-    told = queries if is_compact else [found.query for found in reading.blocks]
     lists = tuple(
         replace(found, query=query, hits=tuple(replace(hit, title=one_line(hit.title)) for hit in found.hits))
         for found, query in zip(reading.blocks, told, strict=True)

@@ -5,6 +5,7 @@ becomes a trajectory, a question, or is counted as unread; a file without a know
 file's folder and name, and the entry's place in it; our own records keep theirs.
 """
 
+import itertools
 import json
 import warnings
 from collections import Counter
@@ -62,7 +63,7 @@ def find_places(sources: Sequence[Path]) -> list[Place]:
     """
     found: dict[Path, tuple[Path, str]] = {}
     for source in sources:
-        if (source / DATABASE).is_file():  # a run
+        if (source / DATABASE).is_file() and any(True for _ in records(source)):  # a run that has made some
             found.setdefault(source.resolve(), (source, source.name))
         elif source.is_dir():
             for path in sorted(path for path in source.rglob("*") if _importable(path) and path.is_file()):
@@ -292,25 +293,33 @@ def import_to(
         reading = Import(*sources, on_unread=left_out, layout=layout, messages=messages)
         asked = stack.enter_context(Lines(questions)) if questions else None
 
-        ids = Counter[str]()
+        ids, renamed = set[str](), 0
 
         def trajectories() -> Iterator[Trajectory]:
+            nonlocal renamed
             for number, found in enumerate(reading, start=1):
                 progress(number)
                 if isinstance(found, Trajectory):
-                    ids[found.id] += 1
-                    yield found if ids[found.id] == 1 else found.model_copy(update={"id": f"{found.id}~{ids[found.id]}"})
+                    id = next(name for name in _names(found.id) if name not in ids)
+                    ids.add(id)
+                    renamed += id != found.id
+                    yield found if id == found.id else found.model_copy(update={"id": id})
                 elif asked is not None:
                     asked.add(encode_record(found))
 
         count = write_trajectories(out, trajectories()) if out is not None else sum(1 for _ in trajectories())
     left = [{"file": file, "reason": reason} for file, reason in reading.report.left_files]
     about = {"left_files": left, "sources": list(map(str, sources)), "questions": 0} | reading.report.as_json()
-    renamed = ids.total() - len(ids)
     about |= {"renamed": renamed} if renamed else {}
     text = json.dumps(about, ensure_ascii=False, indent=1)
     replace_file(report_file, text.encode("utf-8", "replace") + b"\n")
     return Written(reading.report, count, report_file, unread_file if unread.count else None, renamed)
+
+
+def _names(id: str) -> Iterator[str]:
+    """An id, and what it is called where that is taken."""
+    yield id
+    yield from (f"{id}~{number}" for number in itertools.count(2))
 
 
 def read_recorded(place: Path) -> tuple[tuple[Trajectory, ...], ImportReport | None]:

@@ -255,10 +255,7 @@ async def rejudge(
 
 def prepare(loaded: Loaded, config: EvalConfig, guard: GuardFacts = NO_GUARD) -> tuple[About, list[Question]]:
     """What a run on a benchmark's file measures, and the questions chosen. Raises UserError."""
-    answered = [question for question in loaded.questions if question.answers]
-    if not answered:
-        raise UserError(f"None of the {len(loaded.questions):,} questions has an accepted answer: nothing can be scored.")
-    chosen, how_chosen = _chosen(answered, config.limit, config.sample_seed)
+    chosen, how_chosen = chosen_of(loaded.questions, config)
     about = {"chosen": how_chosen, "questions": len(chosen), "questions_sha256": sha256_of_questions(chosen)}
     return About(**loaded.facts, **about, seed=config.agent.seed, guard=guard), chosen
 
@@ -278,6 +275,18 @@ def judges_or_own(benchmark: Benchmark | None, judging: JudgeConfig) -> JudgeCon
             "or a rule, and say so beside the figure."
         )
     return judging.model_copy(update={"judges": (benchmark.own_rule,)})
+
+
+def chosen_of(questions: Sequence[Question], config: EvalConfig) -> tuple[list[Question], str]:
+    """Those that are asked, and how they were chosen: of all, or of those with an answer where some have none."""
+    chosen, how = _chosen(questions, config.limit, config.sample_seed)
+    if all(question.answers for question in chosen):
+        return chosen, how
+    answered = [question for question in questions if question.answers]
+    if not answered:
+        raise UserError(f"None of the {len(questions):,} questions has an accepted answer: nothing can be scored.")
+    chosen, how = _chosen(answered, config.limit, config.sample_seed)
+    return chosen, f"{how} with an answer"
 
 
 def _chosen(questions: Sequence[Question], limit: int | None, sample_seed: int | None) -> tuple[list[Question], str]:

@@ -272,9 +272,10 @@ def _share_missed(batch: Sequence[Graded]) -> float | None:
     """The share of wrong rollouts that leave out a page which their question needs."""
     missed = list[bool]()
     for one in batch:
-        needed = needed_pages(one.trajectory.question).keys()
-        if needed and one.outcome is not None and one.outcome < 0.5:
-            missed.append(bool(needed - set[str]().union(*(read or () for _, read in pages_read(one.trajectory)))))
+        needed, read = needed_pages(one.trajectory.question).keys(), [pages for _, pages in pages_read(one.trajectory)]
+        is_told = any(read) or all(pages is None for pages in read)  # others' records do not say which pages were read
+        if needed and is_told and one.outcome is not None and one.outcome < 0.5:
+            missed.append(bool(needed - set[str]().union(*(pages or () for pages in read))))
     return float(np.mean(missed)) if missed else None
 
 

@@ -100,7 +100,7 @@ def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
         if len(found) == config.most:
             warnings.warn(f"Only the first {config.most:,} rollouts are measured: --set most=… says how many.", stacklevel=2)
             break
-        key = hash((one.id, one.question.text, *(node.text for node in one.nodes)))
+        key = hash((one.id, one.seeds, one.model, one.world, one.question.text, *(node.text for node in one.nodes)))
         copies += key in seen
         if one.question.answers and turn_indices(one) and key not in seen:
             seen.add(key)

@@ -133,7 +133,7 @@ class BandSettings(Frozen):
     @property
     def most(self) -> int:
         """``most_right``, or one attempt less than all."""
-        return max(1, self.attempts - 1) if self.most_right is None else self.most_right
+        return self.attempts - 1 if self.most_right is None else self.most_right
 
     @model_validator(mode="after")
     def _in_order(self) -> "BandSettings":
