@@ -161,7 +161,7 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def counted(counts: Mapping[Any, int]) -> str:
-    """Counts in words, the largest first: ``2 empty, 1 second pages of an address``."""
+    """Counts in words, the largest first: ``2 empty, 1 at an address that has a page``."""
     return ", ".join(f"{count:,} {name}" for name, count in Counter(counts).most_common() if count) or "none"
 
 

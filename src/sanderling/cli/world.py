@@ -357,7 +357,7 @@ def _report(directory: Path, world: WorldInfo, dense: str = "") -> None:
 
 def _left_out(accounts: Iterable[SourceAccount], counts: WorldCounts) -> str:
     """What no page was made of, by its reason: what the sources passed over, and what the store did."""
-    left = Counter({"second pages of an address": counts.duplicate, "empty": counts.empty, "without address": counts.no_url})
+    left = Counter({"at an address that has a page": counts.duplicate, "empty": counts.empty, "without address": counts.no_url})
     for account in accounts:
         left.update(account.skipped)
     return counted(left)

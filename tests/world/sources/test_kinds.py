@@ -190,7 +190,7 @@ def sources(tmp_path):
 def test_every_document_is_a_page_or_has_a_reason(sources, tmp_path):
     output = run("build", "from", *sources, "--out", tmp_path / "w")
     assert re.search(r"rows.jsonl +3 +2 +1 not-a-page", output)
-    assert "1 second pages of an address" in output
+    assert "1 at an address that has a page" in output
     written = [account.model_dump() for account in read_manifest(tmp_path / "w").accounts]
     assert [one["name"] for one in written] == ["one/html", "two/html", "rows.jsonl"]
     assert [one["skipped"] for one in written] == [{"other-kind": 1}, {"other-kind": 1}, {"not-a-page": 1}]
