@@ -36,6 +36,7 @@ def test_the_answer_with_its_sources_is_all_of_standard_output(notes: Path, tmp_
         assert done.stdout.splitlines()[-1].startswith("Of 2 sentences that can be checked: 1 supported")
         for told in ("turn 1", "→ search", "answered · 3 turns"):
             assert told in done.stderr and told not in done.stdout
+    assert asked.stderr.count("    Kent local://notes/kent.md") == 2, "pages have their titles, listed and read"
     assert "reading what is new" in asked.stderr and "Kept as session" in asked.stderr
     assert "every byte is as it was made" in replayed.stderr and "is in the capsule" in replayed.stderr
     shown = run("show", "last")  # which says how it came about, too, since that is what is asked for

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanderling.core.observations import read_node, read_observation
+from sanderling.core.observations import read_observation, read_result
 from sanderling.core.profiles import ListedPage, ResultLayout, SearchBlock, results_text
-from sanderling.core.record import Node, NodeKind, Passage, ToolEvent
-from sanderling.core.types import Role, ToolStatus
+from sanderling.core.record import Passage, ToolEvent
+from sanderling.core.types import ToolStatus
 from sanderling.tools.world_tools import cited_text, visit_text
 from sanderling.world.contract import VisitReply
 
@@ -61,7 +61,7 @@ def test_passages_that_tools_told_are_the_page():
     passage = Passage(number=7, url=READ[0], title="Kent", text=REPLIES[0].text)
     event = ToolEvent(name="visit", role="visit", status=ToolStatus.OK, provenance=(READ[0],), passages=(passage,))
     text = f"<tool_response>\nKent\n{READ[0]}\n\n[7] {REPLIES[0].text}\n</tool_response>"
-    (page,) = read_node(Node(parent=0, role=Role.USER, kind=NodeKind.OBSERVATION, text=text, events=(event,))).extracts
+    (page,) = read_result(text, [event]).extracts
     assert (page.url, page.title, page.evidence) == (READ[0], "Kent", REPLIES[0].text)
 
 

@@ -11,7 +11,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from sanderling.agent.loop import CallGoesOn, CallsMade, Ended, Event, Observed, TextDelta, TurnRejected, TurnStarted
-from sanderling.core.observations import read_observation
+from sanderling.core.observations import Extract, read_result
+from sanderling.core.profiles import ListedPage
 from sanderling.core.record import REPORT, NodeKind, Trajectory
 from sanderling.core.text import counted_as, visible
 from sanderling.core.types import Ending, ToolStatus
@@ -61,7 +62,7 @@ class Watcher:
         return " · ".join([*told, *([f"left: {left}"] if (left := self._left()) else [])])
 
     def _observed(self, event: Observed) -> None:
-        titles = titles_in(event.text)
+        titles = titles_in(event)
         for outcome in event.outcomes:
             style = "green" if outcome.status is ToolStatus.OK else "yellow"
             pages = dict.fromkeys(outcome.provenance)
@@ -152,13 +153,11 @@ def source_lines(sources: Iterable[Source]) -> Iterator[Text]:
             yield Text(f"    “{brief(said)}”", style="dim")
 
 
-def titles_in(text: str) -> dict[str, str]:
-    """The titles of the pages that a result lists, by address, in whichever layout."""
-    reading = read_observation(text)
-    read = [(page.url, page.title) for page in reading.extracts]
-    return {
-        url: title for url, title in [*read, *((hit.url, hit.title) for block in reading.blocks for hit in block.hits)] if title
-    }
+def titles_in(event: Observed) -> dict[str, str]:
+    """The titles of the pages that results list, by address, in whichever layout."""
+    reading = read_result(event.text, event.outcomes)
+    told: list[ListedPage | Extract] = [*reading.extracts, *(hit for block in reading.blocks for hit in block.hits)]
+    return {page.url: page.title for page in told if page.title}
 
 
 def files_of(several: Iterable[Sequence[Path]]) -> Files:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from sanderling.core.profiles import MISSES, ListedPage, ResultLayout, SearchBlock
-from sanderling.core.record import Node, Passage
+from sanderling.core.record import Passage, ToolEvent
 from sanderling.core.types import ToolStatus
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
@@ -88,10 +88,10 @@ def tool_role(name: str) -> str:
     return _ROLES.get(name.strip().lower(), "")
 
 
-def read_node(node: Node) -> Reading:
+def read_result(text: str, events: Sequence[ToolEvent]) -> Reading:
     """What an observation holds: the passages and addresses that its tools told, and for the rest its text."""
-    visits = [event for event in node.events if event.role == "visit"]
-    reading = read_observation(node.text, [url for event in visits for url in event.provenance])
+    visits = [event for event in events if event.role == "visit"]
+    reading = read_observation(text, [url for event in visits for url in event.provenance])
     told: dict[str, list[Passage]] = {}
     for passage in (passage for event in visits for passage in event.passages):
         told.setdefault(passage.url, []).append(passage)

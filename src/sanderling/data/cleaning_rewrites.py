@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import PositiveInt
 
 from sanderling.core.chat import strip_think_prefix, unwrap, wrap_observation
-from sanderling.core.observations import Reading, read_node, read_observation, tool_role
+from sanderling.core.observations import Reading, read_observation, read_result, tool_role
 from sanderling.core.parse import ParsedTurn, ParseProblem, normalise_arguments
 from sanderling.core.profiles import (
     ResultLayout,
@@ -198,7 +198,7 @@ def structured_results(draft: Draft, *, layout: ResultLayout | None = None) -> N
         if seen is not None:
             blocks, calls = split_blocks(seen.node.text), one.node.calls
             each = zip(blocks, calls if len(calls) == len(blocks) else [None] * len(blocks), strict=True)
-            whole = read_node(seen.node) if len(blocks) == 1 else None
+            whole = read_result(seen.node.text, seen.node.events) if len(blocks) == 1 else None
             read = (_laid_out(draft, block, whole or read_observation(block), call, layout) for block, call in each)
             if (new := list(read)) != blocks:
                 seen.write(join_blocks(new))

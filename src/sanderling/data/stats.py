@@ -19,7 +19,7 @@ from rich.text import Text
 
 from sanderling.core.chat import Tokenizer, unwrap
 from sanderling.core.errors import UserError
-from sanderling.core.observations import read_node, tool_role
+from sanderling.core.observations import read_result, tool_role
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.text import counted_as, visible
 from sanderling.core.types import ToolStatus
@@ -216,7 +216,7 @@ def transcript(trajectory: Trajectory, *, full: bool = False) -> Text:
             if node.answer is not None:
                 say(f"answer: {node.answer}", "bold green")
         elif node.kind is NodeKind.OBSERVATION:
-            reading = read_node(node)
+            reading = read_result(node.text, node.events)
             hits, pages = [hit for block in reading.blocks for hit in block.hits], len(reading.extracts)
             held = counted_as(pages, "page") if pages else counted_as(len(hits), "result") if reading.blocks else ""
             failed = "".join(f", {event.name}: {event.status}" for event in node.events if event.status is not ToolStatus.OK)

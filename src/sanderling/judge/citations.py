@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from sanderling.agent.transcript import OBSERVATION_CUT
-from sanderling.core.observations import read_node
+from sanderling.core.observations import read_result
 from sanderling.core.record import Node, NodeKind, Passage, Trajectory
 from sanderling.core.text import NO_WIDTH, counted_as
 from sanderling.core.types import ToolStatus
@@ -199,7 +199,7 @@ def _unnumbered(node: Node) -> Iterator[tuple[str, str, str]]:
     """Address, title and text of each passage of a visit in a layout without numbers."""
     if all(event.role != "visit" or event.status is not ToolStatus.OK for event in node.events) and node.events:
         return
-    for extract in read_node(node).extracts:
+    for extract in read_result(node.text, node.events).extracts:
         if not extract.dead:
             yield from ((extract.url, extract.title, text) for text in paragraphs(extract.evidence))
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from sanderling.core.chat import unwrap
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.observations import read_node
+from sanderling.core.observations import read_result
 from sanderling.core.profiles import ListedPage
 from sanderling.core.record import NodeKind, Question, Trajectory
 from sanderling.core.types import ToolStatus
@@ -92,7 +92,7 @@ def pages_from_trajectories(trajectories: Iterable[Trajectory]) -> tuple[list[Pa
     for trajectory in trajectories:
         counts["trajectories"] += 1
         for node in (node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION):
-            reading = read_node(node)
+            reading = read_result(node.text, node.events)
             counts["observations"] += 1
             odd.update(reading.problems)
             for block in reading.blocks:
@@ -149,7 +149,7 @@ def recorded_calls(trajectories: Iterable[Trajectory]) -> RecordedCalls:
     for trajectory in trajectories:
         question = trajectory.question
         for node in (node for node in trajectory.nodes if node.kind is NodeKind.OBSERVATION):
-            reading = read_node(node)
+            reading = read_result(node.text, node.events)
             searches += [RecordedSearch(question, block.query, block.hits) for block in reading.blocks if block.query]
             statuses = [status for event in node.events for status in event.parts or (event.status,)]
             if len(statuses) != len(reading.extracts):
