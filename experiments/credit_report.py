@@ -197,7 +197,8 @@ def _task(config: CreditConfig, task: str, units: Units) -> tuple[dict[str, Any]
     """Figures, the differences by name, and lines of Markdown."""
     arms = {name: arm for name, arm in config.arms.items() if name in units}
     cells = {name: cells_of(units[name]) for name in arms}
-    lines = [f"## {task}: {config.tasks[task].label}", "", "| arm | seeds | lr | right | after half of the rollouts | no answer, last 5 steps |"]
+    lines = [f"## {task}: {config.tasks[task].label}", ""]
+    lines.append("| arm | seeds | lr | right | after half of the rollouts | no answer, last 5 steps |")
     lines.append("|---|---:|---:|---:|---:|---:|")
     figures: dict[str, Any] = {"arms": {}, "differences": {}}
     halves = {name: cells_of(units[name], "counts_at_half") for name in arms if "counts_at_half" in units[name][0]}

@@ -100,7 +100,7 @@ def test_trajectories_of_two_files_that_share_ids_are_all_kept(tmp_path: Path) -
     out = tmp_path / "out.jsonl"
     told = CliRunner().invoke(app, ["import", *map(str, (tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--out", out))])
     assert [one.id for one in open_trajectories(out)] == ["same", "a", "same~2", "same~3", "b", "same~2~2"]
-    assert "2 trajectories have an id that an earlier one has" in told.output
+    assert "Renamed, since an earlier trajectory has their id: 2 (" in told.output
 
 
 def test_the_dr_venus_recipe_keeps_every_attempt_in_order_and_holds_none_back(lamps: Path, tmp_path: Path) -> None:

@@ -138,6 +138,12 @@ def test_files_hold_the_same_figures(tmp_path: Path) -> None:
     assert pages.RecipeReport.model_validate_json(raw) == written.model_copy(update={"readings": ()})
 
 
+def test_runs_that_are_alike_have_no_interval_and_one_that_is_always_better_is() -> None:
+    alike = pages.compare(("RL", result([2] * 240)), ("SFT", result([2] * 240)), seed=0).verdict
+    assert "+0.0 points (each of them alike)." in alike and "interval" not in alike
+    assert "RL is better than SFT" in pages.compare(("RL", result([4] * 240)), ("SFT", result([0] * 240)), seed=0).verdict
+
+
 def test_nothing_is_claimed_from_few_questions_or_invalid_runs() -> None:
     few = pages.compare(("RL", result([4] * 20)), ("SFT", result([0] * 20)), seed=0)
     assert not few.valid

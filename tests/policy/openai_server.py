@@ -103,7 +103,7 @@ def openai_server(
             if "status" in message:
                 plain({"error": {"message": "no"}}, message["status"])(self)
                 return
-            finish = "tool_calls" if message.get("tool_calls") else "stop"
+            finish = message.pop("finish", "tool_calls" if message.get("tool_calls") else "stop")
             used = usage and usage(message, body)
             if not body.get("stream"):
                 plain({"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": used})(self)

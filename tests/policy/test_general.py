@@ -10,10 +10,12 @@ from loopback import Quiet
 from openai_server import call, openai_server
 from scripted_server import Answer, plain, serve, stream
 from test_sessions import run
+from typer.testing import CliRunner
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.opening import AgentConfig, opened_agent
 from sanderling.cli.doctor import doctor
+from sanderling.cli.main import build_app
 from sanderling.core.profiles import PROFILES
 from sanderling.core.record import Question, Trajectory
 from sanderling.core.types import Ending
@@ -396,6 +398,28 @@ def test_doctor_tells_how_to_ask() -> None:
         shown = run("doctor", "--model", f"{url}?context=9000#qwen3:4b")
     assert "qwen3:4b is none of them: m" in shown and f"--model '{url}?context=9000#qwen3:4b'" in shown
     assert {body["model"] for body in taken} == {"qwen3:4b"}
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"content": ""}, "(nothing)"),
+        ({"tool_calls": [call("launch_missiles", {})]}, "launch_missiles was called, and search and visit were given"),
+    ],
+)
+def test_doctor_does_not_take_nothing_or_another_tool_for_an_answer(message: dict[str, Any], said: str) -> None:
+    with openai_server(lambda messages: dict(message)) as (url, _, _):
+        done = CliRunner().invoke(build_app("doctor"), ["doctor", "--model", url], env={"COLUMNS": "300"})
+    assert said in done.output and "Ask with" not in done.output and done.exit_code
+
+
+def test_an_answer_that_is_cut_off_says_so(tmp_path: Path) -> None:
+    (tmp_path / "kent.md").write_text("The Kent flows through Kendal.")
+    for finish, says in (("length", True), ("stop", False)):
+        with openai_server(lambda messages, finish=finish: {"content": "It flows", "finish": finish}) as (url, _, _):
+            words = ["ask", "Where?", "--docs", str(tmp_path), "--model", f"{url}#m", "--no-save"]
+            done = CliRunner().invoke(build_app("ask"), words, env={"COLUMNS": "300"})
+        assert "answered" in done.output and ("The answer is cut off" in done.output) is says, done.output
 
 
 def test_doctor_says_beside_the_result_what_it_asks_before_it_waits(capsys: pytest.CaptureFixture[str]) -> None:

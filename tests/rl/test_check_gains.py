@@ -271,7 +271,7 @@ def test_questions_that_share_an_id_are_told_apart(tmp_path: Path):
     found = read_rollouts(config)
     with pytest.warns(UserWarning, match="Only the first 1 rollouts"):
         assert len(read_rollouts(config.model_copy(update={"most": 1}))) == 1
-    with pytest.warns(UserWarning, match="2 rollouts of these files came before"):
+    with pytest.warns(UserWarning, match="copies of earlier ones: 2 rollouts"):
         assert len(read_rollouts(config.model_copy(update={"files": config.files * 2}))) == 2
     assert len({one.question.id for one, _ in found}) == 2 and [outcome for _, outcome in found] == [1.0, 1.0]
 

@@ -393,8 +393,7 @@ def as_question(text: str, folder: Path | None = None) -> Question:
     if folder is None:
         return Question(id=f"ask-{_digest(text)}", text=text)
     with or_cannot(f"read {folder}", "name a folder of files with agent.files"):
-        files = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-        names = sorted(path.name for path in files if path.resolve().is_relative_to(folder.resolve()))  # a link's end, too
+        names = sorted(path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     about = f"{text}\n\n(The attached files are {', '.join(names)}.)" if names else text
     return Question(id=f"ask-{_digest(about)}", text=about, meta={FILES: names})
 

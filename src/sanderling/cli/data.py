@@ -84,7 +84,7 @@ def import_(
         show(f"{found.unread:,} entries could not be read; they are in {written.unread_file}.")
         show(*([f"Of these, {found.advice}."] if found.advice else []))
     if written.renamed:
-        show(f"{written.renamed:,} trajectories have an id that an earlier one has, and got one of their own, such as ID~2.")
+        show(f"Renamed, since an earlier trajectory has their id: {written.renamed:,} (to ID~2 and so on).")
     if found.left_files:
         show(f"{len(found.left_files):,} files are no recordings and were left: the report names each.")
     show(f"Report: {written.report_file}")

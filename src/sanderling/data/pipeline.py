@@ -251,7 +251,7 @@ def bring_in(run: DataRun, report: Report) -> Figures:
     written = import_to(run.sources, run.imported, run.questions)
     found = written.report
     odd = f", {found.unread:,} entries unread (1-imported.jsonl.unread.jsonl)" if found.unread else ""
-    odd += f", {written.renamed:,} with an id that another has renamed" if written.renamed else ""
+    odd += f", {written.renamed:,} renamed, since others have their ids" if written.renamed else ""
     odd += f", {len(found.left_files):,} files left that are no recordings" if found.left_files else ""
     kept = f"{found.messages:,} messages, {found.raw:,} of them kept raw"
     return {

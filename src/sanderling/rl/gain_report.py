@@ -112,7 +112,7 @@ def read_rollouts(config: CheckConfig) -> list[tuple[Trajectory, float]]:
                 question = one.question.model_copy(update={"id": name})
                 found.append((one.model_copy(update={"question": question}), outcome))
     if copies:
-        warnings.warn(f"{counted_as(copies, 'rollout')} of these files came before, and counts once.", stacklevel=2)
+        warnings.warn(f"Left out, as copies of earlier ones: {counted_as(copies, 'rollout')}.", stacklevel=2)
     if not found:
         raise UserError(
             "No rollout has an outcome and a question with accepted answers: gains cannot be measured without them."

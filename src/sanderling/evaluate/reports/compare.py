@@ -77,7 +77,7 @@ def open_runs(places: Sequence[Path], records: int = 4) -> list[Run]:
     if twice := next((place for place, parts in zip(places, whole, strict=True) if whole.count(parts) > 1), None):
         raise UserError(f"{twice} is given twice: give each run once.")
     enough = (size for size in range(1, max(map(len, whole)) + 1) if len({parts[-size:] for parts in whole}) == len(whole))
-    size = next(enough, 1)  # of the ends of their paths that tell them apart
+    size = next(enough)  # of the ends of their paths that tell them apart
     return [replace(run, name="/".join(parts[-size:])) for run, parts in zip(runs, whole, strict=True)]
 
 

@@ -261,12 +261,12 @@ def compare(candidate: tuple[str, EvalResult], baseline: tuple[str, EvalResult],
     low, high = found.interval
     rates = " against ".join(f"{sum(side[id] for id in both) / len(both):.1%}" for side in (ours, theirs))
     of_worlds = f" of {len(set(worlds))} worlds" if worlds else ""
-    spread = f"95% interval {points(low)} to {points(high)}, {chance(found.p_value)}"
-    spread = spread if found.has_spread else "as much on each, so there is no interval"
+    is_alike = low == high == 0.0  # of which an interval of no width says nothing
+    spread = "each of them alike" if is_alike else f"95% interval {points(low)} to {points(high)}, {chance(found.p_value)}"
     detail = f"{rates} pass@1 on the same {len(both)} questions{of_worlds}, {points(found.difference)} points ({spread})"
     claim = f"This run does not show that {name} differs from {other_name}: {detail}."
-    claim += " The interval includes zero." if found.has_spread else ""
-    if found.has_spread and (low > 0 or high < 0):
+    claim += "" if is_alike else " The interval includes zero."
+    if low > 0 or high < 0:
         word, side = ("better", "above") if low > 0 else ("worse", "below")
         claim = f"{name} is {word} than {other_name}: {detail}. The whole interval lies {side} zero."
     return Comparison(
