@@ -247,6 +247,9 @@ def test_what_keeps_a_report_from_its_end_is_said(notes: Path, tmp_path: Path) -
         assert [one.id for one in find_session("last").questions()] == [one.id for one in kept]
         run("export", "last", "--to", "capsule", "--out", tmp_path / "a.capsule")
         has_grown.append(True)
+        (tmp_path / "own.md").write_text("my own text")
+        with pytest.raises(UserError, match=r"own.md is already there"):
+            run("resume", "--set", f"report={tmp_path / 'own.md'}")
         told = run("resume", "--set", f"agent.model={url}?context=128000#m")
         assert "a.md is complete" in told and "not finished" not in run("history")
         text = (tmp_path / "a.md").read_text()

@@ -136,7 +136,9 @@ def run_ask(question: str, config: AskConfig, session: Session | None = None) ->
             store.prepare()  # a place that cannot be written is told before the work, not after it
         if config.report is not None:
             check_places((), [config.report])
-            if session is None and config.report.is_file() and config.report.stat().st_size:
+            own = () if session is None else session.questions()
+            begun = [load_config(AskConfig, one.settings, f"session {one.id}").report for one in own]
+            if config.report not in begun and config.report.is_file() and config.report.stat().st_size:
                 raise UserError(
                     f"{config.report} is already there: name another file; if it is an unfinished report, "
                     "sanderling resume goes on with it."
