@@ -39,6 +39,8 @@ def test_the_answer_with_its_sources_is_all_of_standard_output(notes: Path, tmp_
     assert asked.stderr.count("    Kent local://notes/kent.md") == 2, "pages have their titles, listed and read"
     assert "reading what is new" in asked.stderr and "Kept as session" in asked.stderr
     assert "every byte is as it was made" in replayed.stderr and "is in the capsule" in replayed.stderr
+    with pytest.raises(UserError, match=r"a\.capsule is a capsule: sanderling replay .*a\.capsule runs it again"):
+        run("show", tmp_path / "a.capsule")
     shown = run("show", "last")  # which says how it came about, too, since that is what is asked for
     assert ANSWER in shown.stdout and "answered · 3 turns" in shown.stdout and shown.stderr == ""
 

@@ -7,8 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sanderling.cli.data import app
+from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory
+from sanderling.core.types import Ending
 from sanderling.runs.jsonl import write_trajectories
 
 
@@ -90,6 +92,29 @@ def test_statistics_go_to_the_terminal_a_page_and_a_file(file: Path, tmp_path: P
     said = run("stats", file, "--out", tmp_path / "page.html", "--json", tmp_path / "figures.json")
     assert "trajectories" in said and json.loads((tmp_path / "figures.json").read_text())[0]["trajectories"] == 1
     assert "<table" in (tmp_path / "page.html").read_text()
+
+
+def test_a_table_in_a_file_is_as_wide_as_its_figures(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    said = run("stats", *[file] * 9)
+    row = next(line for line in said.splitlines() if "trajectories" in line)
+    assert row.split() == ["trajectories", *["1"] * 9] and len(row) > 40
+
+
+@pytest.mark.parametrize(("judge", "told"), [("exact", "incorrect"), ("contains", "correct")])
+def test_a_judged_trajectory_is_shown_with_its_verdict(file: Path, tmp_path: Path, judge: str, told: str) -> None:
+    asked = Question(id="a", text="Who?", answers=("Ada Vell",))
+    done = Trajectory(id="a", question=asked, nodes=(), leaf=None, ending=Ending.ANSWERED, answer="It was Ada Vell.")
+    write_trajectories(file, [done])
+    assert "judged" not in shown(file)
+    run("judge", file, "--judge", judge, "--out", tmp_path / "out.jsonl")
+    assert f"judged: {told}\n" in shown(tmp_path / "out.jsonl")
+
+
+def shown(file: Path) -> str:
+    done = CliRunner().invoke(build_app("show"), ["show", str(file)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def test_a_file_of_verdicts_that_is_about_nothing_is_said(file: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def import_(
         how: dict[str, Any] = {"progress": lambda number: status.update(f"reading: {number:,} records")}
         written = import_to(sources, out, questions, **how, layout=layout, messages=messages)
     found = written.report
-    Console().print(found)
+    show(found)
     if found.questions and questions is None:
         show(f"{found.questions:,} questions were met and not written: give --questions FILE to keep them.")
     if found.trajectories and out is None:
@@ -112,10 +112,9 @@ def clean(
     kept = f"{report.came_in:,} came in, {report.kept:,} kept ({out}; {report.changed:,} changed)"
     show(f"{kept}, {left}. Report: {out.with_suffix(REPORT)}")
     if silent := report.reasons.get("no_reasoning", 0):
-        Console().print(
+        show(
             f"{silent:,} were dropped because their turns show no reasoning, which the profile's agents are trained to write: "
-            "use a teacher that shows it, or keep them as they are with --recipe minimal.",
-            highlight=False,
+            "use a teacher that shows it, or keep them as they are with --recipe minimal."
         )
 
 
@@ -294,7 +293,7 @@ def stats(
     counted, stems = tokenizer and load_tokenizer(tokenizer), Counter(file.stem for file in files)
     names = [one.stem if stems[one.stem] == 1 else f"{one.resolve().parent.name}/{one.stem}" for one in files]
     portraits = [portray(name, open_trajectories(one), counted) for name, one in zip(names, files, strict=True)]
-    Console().print(figures_table(portraits))
+    show(figures_table(portraits))
     if json_out is not None:
         replace_file(json_out, json.dumps(portraits, indent=1, ensure_ascii=False) + "\n")
     if out is not None:
