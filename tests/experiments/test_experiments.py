@@ -108,7 +108,7 @@ def test_a_report_tells_what_is_there_and_says_nothing_of_fewer_seeds(tmp_path: 
     for file in (tmp_path / "units").glob("*.seed-[345].json"):
         file.unlink()
     text = report_of(())
-    assert "6 of 85 units" in text and "| SFT | 2 | – | 25.0%" in text
+    assert "6 of 90 units" in text and "| SFT | 2 | – | 25.0%" in text
     assert re.search(r"\| \+ GRPO \| 2 \| .* \| 25.0% \|$", text, re.MULTILINE), "no answer"
     assert "after half of the rollouts less GRPO: +37.5 points" in text and "under way, so nothing is said" in text
 
@@ -128,7 +128,7 @@ def test_units_are_found_by_whole_names_and_all_comparisons_are_counted(tmp_path
         (tmp_path / "trials" / f"long.grpo.lr-0.0002.seed-{seed}.json").write_text(json.dumps(told))
     text = write_report(Comparison(tmp_path, config), "python experiments/credit.py").read_text()
     assert "| SFT | 5 | – | 25.0%" in text and "| SFT | 5 | – | 75.0%" in text
-    assert "of 30 comparisons" in text, "after half of the rollouts, too"
+    assert "of 28 comparisons" in text, "after half of the rollouts, too"
     assert "| long | + GRPO | – | 37.5% | – |" in text
 
 
