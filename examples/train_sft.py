@@ -1,6 +1,6 @@
 """Fine-tune a model on trajectories.
 
-Run: python examples/train_sft.py MODEL TRAJECTORIES.jsonl OUT [KEY=VALUE ...]
+Run: python examples/train_sft.py MODEL TRAJECTORIES.jsonl OUT data.profile=dr-venus-4b [KEY=VALUE ...]
 """
 
 import sys

@@ -1,10 +1,12 @@
 """Every example runs, is short and uses public names alone; its tool and its model go through a command as well."""
 
+import asyncio
 import json
 import re
 import runpy
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,20 @@ import pytest
 from typer.testing import CliRunner
 
 import sanderling
-from sanderling import Question, ToolContext, TurnTable, UserError, open_agent, open_estimator, open_judge, tool
+from sanderling import (
+    Question,
+    ToolContext,
+    Trajectory,
+    TurnTable,
+    UserError,
+    ask,
+    evaluate_agent,
+    open_agent,
+    open_estimator,
+    open_judge,
+    rule_on,
+    tool,
+)
 from sanderling.cli.main import build_app
 from sanderling.core.types import ToolStatus
 from sanderling.data.questions import write_questions
@@ -78,6 +93,48 @@ def test_a_folder_is_searched_and_asked_about(
     assert measured.startswith("0.5 ")
 
 
+async def test_in_a_running_loop_as_in_a_notebook_the_functions_work_as_well(given: Path) -> None:
+    agent = open_agent(f"{given / 'scripted.py'}:model", given / "notes", tools=[f"{ROOT / 'examples' / 'own_tool.py'}:tides"])
+    assert ask("Which?", agent).answer == "Kent"
+    assert evaluate_agent(agent, given / "q.jsonl", lambda answer, accepted: accepted == "Eden").pass_at_k[1].value == 0.5
+    with pytest.raises(UserError, match="plain is no tool: put @tool above it"):
+
+        def plain() -> None: ...
+
+        open_agent(f"{given / 'scripted.py'}:model", given / "notes", tools=[plain])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UserError, match="3 is no model: give a directory"):
+        open_agent(3, given / "notes")  # pyright: ignore[reportArgumentType]
+
+
+def test_an_evaluation_does_not_go_on_with_other_code(given: Path) -> None:
+    command("world", "build", "from", given / "notes", "--out", given / "w")
+    words = "eval", "run", "jsonl", given / "q.jsonl", "--model", f"{given / 'scripted.py'}:model", "--world", given / "w"
+    words = *words, "--judge", "contains", "--out", given / "run", "--profile", "dr-venus-4b"
+    assert command(*words).exit_code == 0
+    assert command(*words, "--attempts", 2).exit_code == 0
+    (given / "scripted.py").write_text(MODEL.replace("Kent", "Eden"))
+    with pytest.raises(UserError, match=r"was made with other settings \(code\.scripted\.py was"):
+        command(*words, "--attempts", 3)
+
+
+@pytest.mark.parametrize(
+    ("score", "said"), [("7.5", "gave 7.5"), ("float('nan')", "gave nan"), ("'yes'", "gave 'yes'"), ("None", "gave None")]
+)
+async def test_what_is_no_score_is_neither_right_nor_wrong(tmp_path: Path, score: str, said: str) -> None:
+    done = Trajectory(
+        id="t", question=Question(id="q", text="?", answers=("Kent",)), nodes=(), leaf=None, ending=None, answer="x"
+    )
+    (tmp_path / "mine.py").write_text(
+        f"def by(answer, accepted):\n    return {score}\ndef one(answer): ...\nasync def later(a, b): ...\n"
+    )
+    with pytest.raises(UserError, match=rf"by {said}: a score is a number from 0 to 1"):
+        await rule_on(done, open_judge(f"{tmp_path / 'mine.py'}:by"))
+    with pytest.raises(UserError, match=r"one cannot be called with 2 arguments"):
+        open_judge(f"{tmp_path / 'mine.py'}:one")
+    with pytest.raises(UserError, match=r"later is async"):
+        open_judge(f"{tmp_path / 'mine.py'}:later")
+
+
 def test_a_judge_is_a_function(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran("own_judge", capsys, monkeypatch) == "lenient True\nexact False\n"
     with pytest.raises(UserError, match="There is no judge 'exactly'"):
@@ -114,6 +171,31 @@ async def test_a_tool_answers_what_does_not_fit_its_signature() -> None:
             return a / 0
 
         await half({"a": 1}, ToolContext())
+    gate = threading.Event()
+
+    @tool
+    def wait() -> bool:
+        """Wait until the gate is open."""
+        return gate.wait(5)
+
+    waiting = asyncio.create_task(wait({}, ToolContext()))
+    await asyncio.sleep(0)
+    gate.set()
+    assert (await waiting).text == "True", "while a plain function waits, others go on"
+
+    @tool
+    def nothing() -> None:
+        """Say nothing."""
+
+    with pytest.raises(ToolOutageError, match="nothing returned nothing: let it return a text"):
+        await nothing({}, ToolContext())
+    with pytest.raises(ValueError, match="takes any more: name each argument"):
+
+        @tool
+        def open_ended(*more: str) -> str:
+            """Take what comes."""
+            return ""
+
     with pytest.raises(ValueError, match="needs a docstring"):
         tool(lambda: "")
 

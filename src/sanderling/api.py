@@ -1,19 +1,22 @@
 """Sanderling for other programs: what ``from sanderling import …`` gives, without a command line (docs/contributing.md).
 
-Everything here is a few lines over the rooms, and its settings are theirs. Functions are synchronous; inside an event loop,
-``await agent.run(Question(id="q", text="…"))`` and `evaluate.run.evaluate_async` do the same.
+Everything here is a few lines over the rooms, and its settings are theirs. Functions are synchronous, in a notebook, too; where
+others have to go on meanwhile, ``await agent.run(Question(id="q", text="…"))`` and `evaluate.run.evaluate_async` do the same.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sanderling.agent.agent import Agent
 from sanderling.agent.loop import Event
 from sanderling.agent.opening import AgentConfig, profile_of
 from sanderling.core.config import check_config
+from sanderling.core.errors import UserError
+from sanderling.core.plugins import load_outside
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.policy.contract import Policy, ScriptedPolicy
 from sanderling.policy.load import close_policy, names_model, open_policy, place_of
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from sanderling.evaluate.result import EvalResult
     from sanderling.judge.verdict import Judge
     from sanderling.rl.credit import Credit
+
+T = TypeVar("T")
 
 
 def open_world(source: str | Path, *, faults: str = "", seed: int = 0) -> World:
@@ -50,7 +55,7 @@ def open_agent(
     model: str | Path | Policy | Callable[..., str],
     where: World | str | Path,
     *,
-    tools: Iterable[Tool] = (),
+    tools: Iterable[Tool | str] = (),
     profile: str = "",
     max_turns: int | None = None,
     max_context: int | None = None,
@@ -60,8 +65,9 @@ def open_agent(
     """An agent of a model: a directory, an endpoint (``http://host:port/v1#model``), a policy, or a function that writes turns.
 
     ``where``: a world, or what `open_world` takes; faults are the world's: ``open_world("notes/", faults="web")``. ``tools``:
-    further ones beside search and visit. ``profile``: prompt, tools and budgets that the model was trained with; ``max_turns``
-    and ``max_context`` replace two of its budgets. ``device`` and ``dtype``: of a model's directory. Raises UserError.
+    further ones beside search and visit, also as ``file.py:name``. ``profile``: prompt, tools and budgets that the model was
+    trained with; ``max_turns`` and ``max_context`` replace two of its budgets. ``device`` and ``dtype``: of a model's
+    directory. Raises UserError.
     """
     named = str(model) if isinstance(model, str | Path) else ""
     budgets = {"max_turns": max_turns, "max_context": max_context}
@@ -70,12 +76,31 @@ def open_agent(
     )
     if isinstance(model, str | Path):
         policy: Policy = open_policy(str(model), device=config.device, dtype=config.dtype)
-    else:
+    elif hasattr(model, "open") or callable(model):
         policy = model if hasattr(model, "open") else ScriptedPolicy(model)  # pyright: ignore[reportAssignmentType, reportArgumentType]
+    else:
+        raise UserError(f"{model!r} is no model: give a directory, http://host:port/v1#model, a policy or a function.")
     place, spoken = where if isinstance(where, World) else open_world(where), profile_of(config)
-    found = {**world_tools(place, spoken), **{one.spec.name: one for one in tools}}
+    found = {**world_tools(place, spoken), **{one.spec.name: one for one in map(_tool, tools)}}
     made = Agent(policy, found, spoken, world=place.name, fingerprint=place.fingerprint)
     return replace(made, place=place_of(str(model))) if named else made
+
+
+def _tool(one: Tool | str) -> Tool:
+    found = load_outside(one, "tool", Tool) if isinstance(one, str) else one
+    if not isinstance(found, Tool):
+        raise UserError(f"{getattr(one, '__name__', one)} is no tool: put @tool above it (from sanderling import tool).")
+    return found
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; where an event loop is running, as in a notebook, in a thread with a loop of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 def ask(
@@ -93,7 +118,7 @@ def ask(
         finally:
             await close_policy(agent.policy)  # its connections belong to this loop; the next question opens new ones
 
-    return asyncio.run(run())
+    return _run(run())
 
 
 def open_judge(by: "str | Callable[[str, str], float | bool]", prompt: str = "") -> "Judge":
@@ -118,7 +143,7 @@ def open_judge(by: "str | Callable[[str, str], float | bool]", prompt: str = "")
 def evaluate_agent(
     agent: Agent,
     questions: "Sequence[Question] | str | Path",
-    judge: "Judge | str" = "exact",
+    judge: "Judge | str | Callable[[str, str], float | bool]" = "exact",
     out: str | Path | None = None,
     **how: Any,
 ) -> "EvalResult":
@@ -129,18 +154,17 @@ def evaluate_agent(
 
     Example: ``evaluate_agent(agent, "questions.jsonl", "f1:0.8", "runs/mine", attempts=4).pass_at_k[4].interval``
     """
-    from sanderling.data.questions import read_questions
     from sanderling.evaluate.run import evaluate_async
 
-    asked = read_questions(Path(questions)) if isinstance(questions, str | Path) else questions
+    by = judge if isinstance(judge, str) or hasattr(judge, "places") else open_judge(judge)  # pyright: ignore[reportArgumentType]
 
     async def run() -> "EvalResult":
         try:
-            return await evaluate_async(agent, asked, judge, None if out is None else Path(out), **how)
+            return await evaluate_async(agent, questions, by, None if out is None else Path(out), **how)  # pyright: ignore[reportArgumentType]
         finally:
             await close_policy(agent.policy)
 
-    return asyncio.run(run())
+    return _run(run())
 
 
 def open_estimator(kind: str, **settings: Any) -> "Credit":

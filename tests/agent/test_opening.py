@@ -52,7 +52,7 @@ from dataclasses import replace
 
 from sanderling.core.types import ToolSpec, ToolStatus
 from sanderling.world.contract import SearchReply
-from sanderling.world.filters import Filter
+from sanderling.world.filters import Filter, with_hits
 from sanderling.tools.contract import ToolResult
 
 class Tides:
@@ -68,6 +68,11 @@ class Shouting:
 
 def nothing(world):
     return None
+
+class OneByOne(Filter):
+    async def search(self, query, **how):
+        reply = await super().search(query, **how)
+        return with_hits(reply, [hit for hit in reply.hits if "Kent" not in hit.title], lambda url: False)
 
 class Mute(Filter):
     def __init__(self, world):
@@ -131,6 +136,9 @@ async def test_a_filter_of_ones_own_hides_pages(worlds: dict[str, Path]) -> None
             reply = await places[""].tools["search"]({"query": ["river"]}, ToolContext())
             found.append((reply.status, places[""].fingerprint))
     assert [status for status, _ in found] == [ToolStatus.EMPTY, ToolStatus.OK] and found[0][1] != found[1][1]
+    async with opened_places(place.model_copy(update={"filters": (f"{mine}:OneByOne",)}), TINY) as places:
+        reply = await places[""].tools["search"]({"query": ["river", "Kent"]}, ToolContext())
+    assert reply.status is ToolStatus.EMPTY and places[""].fingerprint not in {fingerprint for _, fingerprint in found}
     with pytest.raises(UserError, match=r"mine.py:nothing is no filter: give a function"):
         async with opened_places(place.model_copy(update={"filters": (f"{mine}:nothing",)}), TINY):
             pass

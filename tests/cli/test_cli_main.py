@@ -21,6 +21,7 @@ from sanderling.cli.synth import app
 from sanderling.cli.train import app as train
 from sanderling.core.config import Frozen
 from sanderling.core.errors import EXTRAS, UserError, need
+from sanderling.core.plugins import load_outside
 from sanderling.data.questions import read_questions
 from sanderling.synth.capabilities import Capability
 from sanderling.world.contract import Page
@@ -106,6 +107,19 @@ def test_full_disks_and_closed_doors_are_one_sentence(
     assert (
         code == 2 and told.startswith((f"error: {said}: free some space", f"error: {said}: choose")) and told.count("\n") == 1
     )
+
+
+def test_what_a_file_of_ones_own_raises_is_one_sentence_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "beside.py").write_text("def half(value):\n    return value / 0\n")
+    (file := tmp_path / "mine.py").write_text("from beside import half\n\ndef boom():\n    return half(1)\n")
+    plug(monkeypatch, "boom", load_outside(f"{file}:boom"))
+    assert call("boom") == (2, "", f"error: {file}:4 raised ZeroDivisionError (division by zero): mend it there.\n")
+    file.write_text("from sanderling.core.text import counted_as\n\ndef ours():\n    return counted_as(None, None)\n")
+    with pytest.raises(TypeError):  # a bug of ours has its traceback
+        plug(monkeypatch, "boom", load_outside(f"{file.rename(tmp_path / 'two.py')}:ours"))
+        call("boom")
 
 
 def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]) -> None:

@@ -1,7 +1,9 @@
 """What holds for losses beside their values, which the golden area `train` pins and `test_golden_trl` compares."""
 
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from pydantic import ValidationError
 from tiny_qwen3 import random_rows, tiny_model
 
 from sanderling.core.errors import UserError
-from sanderling.rl.losses import CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo, build_loss
+from sanderling.rl.losses import CHOICE, CispoConfig, CorrectionConfig, GspoConfig, MinirlConfig, PpoConfig, RatioTo, build_loss
 from sanderling.train.config import TrainerConfig
 from sanderling.train.rows import LossInputs, Row
 from sanderling.train.trainer import Trainer
@@ -40,6 +42,53 @@ def test_without_proximal_logprobs_the_ratio_is_one_but_has_a_gradient():
     given_ = inputs([(-0.5, -0.5, 0, 0, 2.0, 1.0)], proximal=None)
     _, metrics = build_loss(PpoConfig(ratio_to=RatioTo.PROXIMAL))(given_)
     assert metrics["ratio"].item() == 1.0 and gradient(PpoConfig(ratio_to=RatioTo.PROXIMAL), given_) == pytest.approx([-2.0])
+
+
+OWN = """
+import torch
+from sanderling.rl.losses import PolicyLoss
+
+def ratio(tokens, config: PolicyLoss):  # PPO without its clips
+    base = tokens.sampler if config.ratio_to == "sampler" else tokens.proximal
+    return -(tokens.logprobs - base).exp() * tokens.advantages
+
+def summed(tokens): return (tokens.weights * tokens.advantages * tokens.logprobs).sum()
+def column(tokens): return (tokens.advantages * tokens.logprobs)[:, None]
+def detached(tokens): return tokens.advantages
+def nothing(tokens): pass
+def two(tokens, more): return tokens.logprobs
+"""
+
+
+@given(rows=tokens)
+@settings(max_examples=30)
+def test_correction_and_kl_are_applied_to_a_loss_of_ones_own(tmp_path_factory: pytest.TempPathFactory, rows):
+    (file := tmp_path_factory.mktemp("own") / "own.py").write_text(OWN)
+    own = CHOICE.section({"kind": f"{file}:ratio"})
+    for to in RatioTo:
+        how = {"ratio_to": to, "kl_coef": 0.3, "correction": CorrectionConfig(cap=1.5, low=0.4, veto=0.01)}
+        one, told = build_loss(own(kind=f"{file}:ratio", **how))(inputs(rows))
+        other, same = build_loss(PpoConfig(clip_low=0.9999, clip_high=1e9, **how))(inputs(rows))
+        if not same["clipped"].any():
+            assert one.item() == pytest.approx(other.item()) and told["kl_reference"].equal(same["kl_reference"])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("summed", "a tensor of shape ()"),
+        ("column", "a tensor of shape (1, 1)"),
+        ("detached", "a tensor of shape (1,)"),
+        ("nothing", "NoneType"),
+    ],
+)
+def test_a_loss_that_is_not_each_tokens_own_is_refused(tmp_path: Path, name: str, said: str):
+    (file := tmp_path / "own.py").write_text(OWN)
+    config = CHOICE.section({"kind": f"{file}:{name}"})(kind=f"{file}:{name}")
+    with pytest.raises(UserError, match=re.escape(f"{name} returned {said}: it has to be each token's loss, unweighted")):
+        build_loss(config)(inputs([(-0.5, -0.5, 0, 0, 2.0, 1.0)]))
+    with pytest.raises(ValueError, match=r"own\.py:two cannot be called with 1 argument"):
+        CHOICE.section({"kind": f"{file}:two"})
 
 
 @pytest.mark.parametrize("config", [PpoConfig(dual_clip=3.0), PpoConfig(kl_coef=0.5)], ids=repr)

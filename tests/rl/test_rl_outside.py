@@ -77,13 +77,15 @@ def mine(tmp_path: Path) -> Path:
 
 def test_an_estimator_and_a_loss_of_ones_own_go_through_the_command(given: Path, mine: Path, tmp_path: Path):
     sets = [f"rl.estimator.kind={mine}:credit", "rl.estimator.by=0.5", f"rl.loss.kind={mine}:reinforce", "rl.steps=2"]
+    (judge := tmp_path / "judge.py").write_text("def kind(answer, accepted):\n    return len(answer) > 3\n")
+    sets.append(f"judges=['{judge}:kind']")
     words = ["rl", *arguments(given, tmp_path / "out"), *(word for one in sets for word in ("--set", one))]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert [line["updates"] for line in read_metrics(tmp_path / "out" / "metrics.jsonl")] == [1, 1]
     ours, base = (load_file(place / "model.safetensors") for place in (tmp_path / "out" / "model", given / "base"))
     assert any(not np.array_equal(ours[name], base[name]) for name in base), "it learnt something"
-    mine.write_text(MINE + "\n# changed\n")
+    judge.write_text("def kind(answer, accepted):\n    return True\n")
     with pytest.raises(UserError, match="other code"):
         run_rl_command(Order(recipe_of(given, *sets, date="2026-01-01"), tmp_path / "out"), silent())
 
@@ -112,9 +114,9 @@ async def test_an_outcome_of_ones_own_scores(mine: Path):
     assert [await rule_score(name)(one) for one in said] == [1.0, 0.0]
     with pytest.raises(UserError, match="did you mean 'exact'"):
         find_rl_recipe("tiny", ["rl.outcome=exakt"])
-    with pytest.raises(UserError, match=r"rl\.outcome: .*:NUMBER is no function"):
+    with pytest.raises(UserError, match=r"rl\.outcome: .*:NUMBER cannot be called with 2 arguments \(3 is not"):
         find_rl_recipe("tiny", [f"rl.outcome={mine}:NUMBER"])
-    with pytest.raises(UserError, match=r"gave 5\.0 to t: it has to be from 0 to 1"):
+    with pytest.raises(UserError, match=r"gave 5\.0: a score is a number from 0 to 1"):
         await rule_score(f"{mine}:beyond")(said[0])
 
 

@@ -45,6 +45,7 @@ class Agent:
     reader: Any = None  # the model that reads its pages, as `core.types.placed` gives it; None: pages are read without one
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])
     """Of several worlds: each by the name that its questions have in ``meta.world``; tools and world above are the first's."""
+    code: Mapping[str, str] = field(default_factory=dict[str, str])  # SHA-256 of each own file that its settings name
 
     def tool_settings(self) -> dict[str, Any]:
         """What tools run with that have settings: a sandbox with its limits, the command of a server."""
@@ -64,6 +65,7 @@ class Agent:
             "world": {"name": self.world, "fingerprint": self.fingerprint},
             **({"worlds": {name: one.fingerprint for name, one in self.places.items()}} if self.places else {}),
             **({} if self.reader is None else {"reader": self.reader}),
+            **({"code": self.code} if self.code else {}),
         }
 
     async def run(

@@ -11,6 +11,7 @@ opened in this process.
 """
 
 import asyncio
+import hashlib
 import json
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ from sanderling.agent.places import (
 )
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, check_all
-from sanderling.core.plugins import load_outside
+from sanderling.core.plugins import load_outside, own_files
 from sanderling.core.profiles import TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock
@@ -234,7 +235,9 @@ async def opened_agent(
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)
         about = first.name, first.fingerprint, where, reader_identity(config.reader, on_outage)
-        yield Agent(policy, first.tools, profile, clock or SystemClock(config.as_of), *about, several)
+        files = own_files(config.model_dump(warnings=False))
+        code = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        yield Agent(policy, first.tools, profile, clock or SystemClock(config.as_of), *about, several, code)
 
 
 def journal_identity(config: AgentConfig, agent: Agent) -> str:
@@ -244,7 +247,9 @@ def journal_identity(config: AgentConfig, agent: Agent) -> str:
         model = f"{place_of(model)}#{config.model.rpartition('#')[2]}"
     over = " ".join(place.fingerprint for place in agent.places.values()) or agent.fingerprint
     reader = f" read by {config.reader.model}" if config.reader.model else ""
-    return f"{model} over {over}{reader}" + (f" with {json.dumps(settings)}" if (settings := agent.tool_settings()) else "")
+    code = f" by {json.dumps(agent.code)}" if agent.code else ""
+    settings = f" with {json.dumps(settings)}" if (settings := agent.tool_settings()) else ""
+    return f"{model} over {over}{reader}{settings}{code}"
 
 
 @contextmanager

@@ -1,13 +1,14 @@
 """The one command, ``sanderling``: it finds the sub-command, runs it, and turns failures into one sentence.
 
 A sub-command's module is imported only when it is called, so ``--help`` is quick and works without torch. Failures a person can
-mend (`UserError`, full disks, places without permission) are printed as one sentence with exit status 2; an interrupt exits
-with 130; anything else is a bug, and its traceback is shown.
+mend (`UserError`, full disks, places without permission, their own files) are printed as one sentence with exit status 2; an
+interrupt exits with 130; anything else is a bug, and its traceback is shown.
 """
 
 import errno
 import io
 import sys
+import traceback
 import warnings
 from dataclasses import dataclass
 from importlib import import_module
@@ -85,29 +86,37 @@ def main() -> None:
     try:
         # The sub-command's name is the first argument that is no option: the root has flags only.
         build_app(next((argument for argument in sys.argv[1:] if not argument.startswith("-")), None))()
-    except UserError as error:
-        fail(str(error))
-    except ExceptionGroup as group:
-        found = group.subgroup(UserError)
-        if found is None:
-            raise
-        while isinstance(found, ExceptionGroup):
-            found = found.exceptions[0]
-        fail(str(found))
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        extra = next((extra for extra, packages in EXTRAS.items() if package in packages), None)
-        if extra is None:
-            raise
-        fail(f"This command needs {error.name}: run pip install '.[{extra}]' in sanderling's own folder.")
-    except OSError as error:
-        if error.errno not in _PLACES:
-            raise
-        place = f"use {error.filename2 or error.filename}" if error.filename else "write"
-        advice = "free some space, or choose a place that you can read and write"
-        fail(f"Cannot {place} ({error.strerror}): {advice if error.errno in _FULL_OR_CLOSED else 'choose another place'}.")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except Exception as error:
+        if not (told := sentence(error)):
+            raise
+        fail(told)
+
+
+def sentence(error: Exception) -> str:
+    """What a person reads in place of a traceback; empty for a bug of ours."""
+    if isinstance(error, ExceptionGroup):
+        return sentence((error.subgroup(UserError) or error).exceptions[0])
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if extra := next((extra for extra, packages in EXTRAS.items() if package in packages), None):
+            return f"This command needs {error.name}: run pip install '.[{extra}]' in sanderling's own folder."
+    if isinstance(error, OSError) and error.errno in _PLACES:
+        place = f"use {error.filename2 or error.filename}" if error.filename else "write"
+        advice = "free some space, or choose a place that you can read and write"
+        return f"Cannot {place} ({error.strerror}): {advice if error.errno in _FULL_OR_CLOSED else 'choose another place'}."
+    from sanderling.core.plugins import OUTSIDE  # brings pydantic, which --help does without
+
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(OUTSIDE):
+            return f"{frame.f_code.co_filename}:{line} raised {type(error).__name__} ({error}): mend it there."
+        if module.startswith("sanderling."):
+            break
+    return ""
 
 
 def fail(message: str) -> None:

@@ -5,6 +5,8 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +19,10 @@ from pydantic_core import CoreSchema, core_schema
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.core.text import counted_as
 
 Built = TypeVar("Built")
-_OUTSIDE = "sanderling_outside_"
+OUTSIDE = "sanderling_outside_"  # how modules of files from outside begin
 
 
 def resolve(name: str, builtins: Mapping[str, Built], kind: str, of: type[Built] | None = None) -> Built | Any:
@@ -72,8 +75,10 @@ def load_outside(name: str, kind: str = "", of: type[Built] | None = None) -> An
 
 
 def _file_module(path: Path) -> ModuleType:
-    """The module of a file, whose classes can be pickled and are the same however often it is named."""
-    name = f"{_OUTSIDE}{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    """The module of a file, whose classes can be pickled and are the same however often it is named; it finds neighbours."""
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # last: no file of theirs stands before a package
+    name = f"{OUTSIDE}{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
@@ -86,6 +91,24 @@ def _file_module(path: Path) -> ModuleType:
     return sys.modules[name]
 
 
+def takes(name: str, function: Callable[..., Any], *given: object, **named: object) -> None:
+    """Raises UserError where a function from outside cannot be called so: this is seen before any work."""
+    try:
+        inspect.signature(function).bind(*given, **named)
+    except (TypeError, ValueError) as error:
+        told = f"{name} cannot be called with {counted_as(len(given), 'argument')} ({error})"
+        raise UserError(f"{told}: let it be a function of as many.") from error
+    if inspect.iscoroutinefunction(function):
+        raise UserError(f"{name} is async, and its value would never be awaited: leave async out.")
+
+
+def own_files(settings: object) -> list[Path]:
+    """The files of a person's own that settings name as ``file.py:name``, wherever in them, in order and each once."""
+    told = json.dumps(settings, default=str, ensure_ascii=False)
+    named = map(Path, dict.fromkeys(re.findall(r'"([^"]+\.py):\w+"', told)))
+    return [file for file in named if file.is_file()]
+
+
 class Chosen(Frozen):
     """Settings of a function that is chosen by its name, whose further ones a subclass has."""
 
@@ -93,7 +116,7 @@ class Chosen(Frozen):
     """A built-in's name, ``file.py:name`` or ``package.module:name``."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not type(self).__module__.startswith(_OUTSIDE):
+        if not type(self).__module__.startswith(OUTSIDE):
             return super().__reduce_ex__(protocol)
         return _again, (self.kind, self.model_dump(mode="json"))  # another process has to run the file first
 
@@ -139,7 +162,10 @@ class Choice:
         if not isinstance(kind, str) or not kind:
             raise ValueError("say which one is meant, with kind")
         try:
-            return settings_of(resolve(kind, self.builtins, self.what), self.base)
+            function = resolve(kind, self.builtins, self.what)
+            found = settings_of(function, self.base)
+            takes(kind, function, None, **({"config": None} if "config" in inspect.signature(function).parameters else {}))
+            return found
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from error
 

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, create_model
 from sanderling.core.config import Frozen, load_config, read_config, to_toml
 from sanderling.core.errors import UserError
 from sanderling.core.parse import ParseProblem
-from sanderling.core.plugins import is_outside, resolve
+from sanderling.core.plugins import is_outside, resolve, takes
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.data import cleaning_removals as removals
@@ -152,7 +152,9 @@ class Cleaner:
         self._steps: list[tuple[Callable[..., Drop | None], dict[str, Any]]] = []
         for name in recipe.steps:
             settings = dict(getattr(recipe, name)) if name in CleaningRecipe.model_fields else {}
-            self._steps.append((resolve(name, STEPS, "step of cleaning"), settings))
+            step = resolve(name, STEPS, "step of cleaning")
+            takes(name, step, "draft", **settings)
+            self._steps.append((step, settings))
         self.report = CleanReport([StepReport(name) for name in recipe.steps])
 
     def clean(self, trajectory: Trajectory) -> Trajectory | Dropped:
@@ -163,6 +165,8 @@ class Cleaner:
             counts.came_in += 1
             drop = step(draft, **settings)
             if drop is not None:
+                if not isinstance(drop, Drop):
+                    raise UserError(f"{counts.step} returned {drop!r}: a step returns a Drop, or None to keep.")
                 counts.dropped[drop.reason] += 1
                 return Dropped(counts.step, *drop)
             after = draft.finish()

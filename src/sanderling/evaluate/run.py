@@ -25,6 +25,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, check_all
 from sanderling.core.record import Question
 from sanderling.core.types import BudgetSpentError, placed
+from sanderling.data.questions import read_questions
 from sanderling.evaluate.attempts import PAUSES, Attempts, Made, Watch, rollout_of
 from sanderling.evaluate.benchmark_files import Loaded
 from sanderling.evaluate.benchmarks import Benchmark, leaks
@@ -99,7 +100,7 @@ def evaluate(
 
 async def evaluate_async(
     agent: Agent,
-    questions: Sequence[Question],
+    questions: Sequence[Question] | str | Path,
     judge: Judge | str = "exact",
     out: Path | None = None,
     *,
@@ -112,10 +113,13 @@ async def evaluate_async(
 ) -> EvalResult:
     """Evaluate an agent, or go on with what the run's directory ``out`` already holds.
 
-    ``judge``: one, or the name of a rule. ``out`` None: nothing is kept. ``weights`` tells the model from others of its name.
-    ``how``: keywords of :func:`run_evaluation`. A finished run repeats nothing but attempts that met outages. Raises UserError
-    also when a budget was spent before every attempt was made: figures over a part would mislead.
+    ``questions``: they, or their file. ``judge``: one, or the name of a rule. ``out`` None: nothing is kept. ``weights`` tells
+    the model from others of its name. ``how``: keywords of :func:`run_evaluation`. A finished run repeats nothing but attempts
+    that met outages. Raises UserError also when a budget was spent before every attempt was made: figures over a part would
+    mislead.
     """
+    if isinstance(questions, str | Path):
+        questions = read_questions(Path(questions))
     about = about or About(benchmark="", questions=len(questions), questions_sha256=sha256_of_questions(questions), seed=seed)
     with ExitStack() as stack:
         log = RunLog(out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sanderling-"))))

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import is_outside, load_outside
+from sanderling.core.plugins import is_outside, load_outside, takes
 from sanderling.core.record import Trajectory
 from sanderling.core.text import MINUS, WIDE, folded
 from sanderling.judge.verdict import Code, Judge, Verdict, decided, unscored
@@ -153,7 +153,19 @@ def score_trajectory(trajectory: Trajectory, outcome: Outcome) -> float | None:
         raise UserError(f"Question {trajectory.question.id!r} has no accepted answer: add one, or leave the question out.")
     if trajectory.answer is None if trajectory.ending is None else not trajectory.ending.scored:
         return None
-    return 0.0 if trajectory.answer is None else max(outcome(trajectory.answer, one) for one in accepted)
+    return 0.0 if trajectory.answer is None else max(_score(outcome, trajectory.answer, one) for one in accepted)
+
+
+def _score(outcome: Outcome, answer: str, accepted: str) -> float:
+    """A score in [0, 1], or True or False for its ends. Raises UserError: what is no score would count as wrong, or right."""
+    found: object = outcome(answer, accepted)
+    try:
+        score = math.nan if isinstance(found, str) else float(found)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        score = math.nan
+    if not 0.0 <= score <= 1.0:
+        raise UserError(f"{getattr(outcome, '__name__', 'The rule')} gave {found!r}: a score is a number from 0 to 1.")
+    return score
 
 
 @dataclass(frozen=True)
@@ -219,6 +231,7 @@ def _outside(spec: str) -> Judge:
     """A judge from outside: one as it is, a class without arguments made, a function of two texts as a rule."""
     found = load_outside(spec)
     if inspect.isfunction(found):
+        takes(spec, found, "answer", "accepted")
         return RuleJudge(spec, found)
     judge = found() if inspect.isclass(found) else found
     if not all(hasattr(judge, name) for name in ("__call__", "name", "places")):

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from sanderling.core.chat import Tokenizer
+from sanderling.core.errors import UserError
 from sanderling.core.types import Message, Role, Sampling, ToolSpec
 
 END_TOKEN = "<|im_end|>"
@@ -294,7 +295,10 @@ class ScriptedSession(MessageSession):
 
     async def _speak(self, branch: Sequence[Message], sampling: Sampling, key: SampleKey, on_text: OnText) -> Completion:
         await asyncio.sleep(0)  # a model would yield here: others run, and a cancellation arrives
-        text, stopped = cut_at_stop(self._policy.reply(branch, key), sampling.stop)
+        found: object = self._policy.reply(branch, key)
+        if not isinstance(found, str):
+            raise UserError(f"{self._policy.name} gave {type(found).__name__} for a turn: it has to give the turn's text.")
+        text, stopped = cut_at_stop(found, sampling.stop)
         if on_text is not None:
             on_text(text)
         return Completion(text=text, finish=Finish.STOP if stopped else Finish.END)

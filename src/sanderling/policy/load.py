@@ -22,7 +22,7 @@ from pydantic import Field
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import Frozen, check_config
 from sanderling.core.errors import UserError, need
-from sanderling.core.plugins import is_outside, load_outside
+from sanderling.core.plugins import is_outside, load_outside, takes
 from sanderling.policy.contract import Policy, ScriptedPolicy
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def _outside(spec: str) -> Policy:
     found = load_outside(spec)
     if isinstance(found, type) or not (hasattr(found, "open") or callable(found)):
         raise UserError(f"{spec} is no policy: name a function of messages and key, or an object with open and name.")
+    if not hasattr(found, "open"):
+        takes(spec, found, "messages", "key")
     return cast(Policy, found) if hasattr(found, "open") else ScriptedPolicy(cast(Any, found), name=spec)
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from sanderling.agent.places import PlaceConfig
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import resolve
+from sanderling.core.plugins import resolve, takes
 from sanderling.core.profiles import Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.data.questions import require_distinct
@@ -109,11 +109,9 @@ class RlConfig(Frozen):
     @classmethod
     def _is_outcome(cls, name: str) -> str:
         try:
-            rule = resolve(name, OUTCOMES, "outcome")
+            takes(name, resolve(name, OUTCOMES, "outcome"), "answer", "accepted")
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from error
-        if not callable(rule):
-            raise ValueError(f"{name} is no function")
         return name
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ from sanderling.agent.places import opened_places, world_directories
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import is_outside
+from sanderling.core.plugins import own_files
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions
@@ -213,11 +213,9 @@ async def _check_reached(recipe: RlRecipe, profile: Profile, questions: Sequence
 
 def _files(recipe: RlRecipe) -> Mapping[str, Sequence[Path]]:
     """Every file that a run reads beside its model and worlds, by what it is."""
-    named = [recipe.rl.estimator.kind, recipe.rl.loss.kind, recipe.rl.outcome, *recipe.tools, *recipe.filters]
-    code = [Path(name.rpartition(":")[0]) for name in dict.fromkeys(named) if is_outside(name)]
     faults = [file for file in [Path(recipe.faults)] if file.suffix]
     found = {"questions": recipe.questions, "held_out": recipe.held_out, "faults": faults}
-    return found | {"code": [file for file in code if file.suffix == ".py"]}
+    return found | {"code": own_files(recipe.model_dump(warnings=False))}
 
 
 def _inputs(model: Path, files: Mapping[str, Sequence[Path]], worlds: Mapping[str, Path]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Losses of reinforcement learning: per-token log-probabilities and weights to one scalar, each beside its settings.
 
-A loss is a function ``(tokens, config)``; its settings are of the class that ``config`` is annotated with. One of your own goes
-wherever a built-in's name does, as ``file.py:name``. A policy loss is made of a ratio to the policy that the settings name, its
-own formula, the correction for what sampler and trainer see differently, and a KL to a reference. Weights arrive normalised
-over the whole optimizer batch, so losses of micro-batches add up; every figure is a per-token value.
+A loss is a function ``(tokens, config)``; its settings are of the class that ``config`` is annotated with. One of your own
+goes wherever a built-in's name does, as ``file.py:name``, and returns each token's loss [N], to which weights, correction and
+KL are applied here; or, as a built-in's does, a weighted sum with what is reported. A policy loss is made of a ratio to the
+policy that the settings name, its own formula, the correction for what sampler and trainer see differently, and a KL to a
+reference. Weights arrive normalised over the whole optimizer batch, so losses of micro-batches add up; every figure is a
+per-token value.
 
 Formulas, sources and the settings of published systems: docs/rl.md. Importable without torch: tensors bring their
 methods.
@@ -173,8 +175,16 @@ def build_loss(config: PolicyLoss) -> "Loss":
     chosen = CHOICE.bound(config)
 
     def loss(tokens: "LossInputs") -> "tuple[Tensor, Metrics]":
-        found = chosen(tokens)
-        return found if isinstance(found, tuple) else ((tokens.weights * found).sum(), {})  # of a person's own, each token's
+        found, given = chosen(tokens), tokens.logprobs
+        if isinstance(found, tuple):
+            return found
+        if getattr(found, "shape", None) != given.shape or found.requires_grad != given.requires_grad:
+            got = f"a tensor of shape {tuple(found.shape)}" if hasattr(found, "shape") else type(found).__name__
+            raise UserError(
+                f"The loss {config.kind} returned {got}: it has to be each token's loss, unweighted and with its gradient, of "
+                f"shape {tuple(given.shape)}, or a weighted sum and a dict of what is reported."
+            )
+        return _reduced(tokens, config, _ratio(tokens, config.ratio_to), found)
 
     return loss
 

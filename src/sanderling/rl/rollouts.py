@@ -13,7 +13,6 @@ from enum import StrEnum
 from pydantic import Field
 
 from sanderling.core.config import Frozen
-from sanderling.core.errors import UserError
 from sanderling.core.grammar import check_final, check_turn
 from sanderling.core.plugins import resolve
 from sanderling.core.profiles import Profile
@@ -52,10 +51,7 @@ def rule_score(name: str) -> Score:
     rule = resolve(name, OUTCOMES, "outcome")
 
     async def score(trajectory: Trajectory) -> float | None:
-        found = score_trajectory(trajectory, rule)
-        if found is not None and not 0.0 <= found <= 1.0:
-            raise UserError(f"The outcome {name} gave {found!r} to {trajectory.id}: it has to be from 0 to 1.")
-        return found
+        return score_trajectory(trajectory, rule)
 
     return score
 

@@ -36,17 +36,19 @@ class Report:
         columns = (words, bar, MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         progress, below = Progress(*columns, console=self.console), Text(style="dim")
         task, shown = progress.add_task(title, total=total, completed=start), Group(progress)
-        with Live(shown, console=self.console):
 
-            def advance(units: int = 1, note: str | None = None) -> None:
-                progress.update(task, advance=units)
-                if note is not None:  # on lines of its own: figures and alarms are longer than what a bar leaves of a line
-                    below.plain = f"    {note}"
-                    shown.renderables[1:] = [below] if note else []
+        def advance(units: int = 1, note: str | None = None) -> None:
+            progress.update(task, advance=units)
+            if note is not None:  # on lines of its own: figures and alarms are longer than what a bar leaves of a line
+                below.plain = f"    {note}"
+                shown.renderables[1:] = [below] if note else []
 
-            yield advance
-        if not self.console.is_interactive:
-            self.console.print()
+        try:
+            with Live(shown, console=self.console):
+                yield advance
+        finally:  # an error does not stand behind the bar
+            if not self.console.is_interactive:
+                self.console.print()
 
     def say(self, text: str) -> None:
         """One line, shown as it is."""

@@ -9,10 +9,12 @@ A tool never raises for what the world does (dead links, time-outs, wrong argume
         return f"at noon, for {days} days"
 """
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import ConfigDict, ValidationError, create_model
@@ -145,14 +147,16 @@ CONTEXT = "context"  # a parameter of this name is handed the call's `ToolContex
 
 
 class FunctionTool:
-    """A function, or an async one, as a tool; it returns a text or a `ToolResult`."""
+    """A function (which runs in a thread of its own) or an async one as a tool; it returns a text or a `ToolResult`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Raises ValueError for a function without a docstring, which the model could not know how to use."""
+        """Raises ValueError for a function that a model could not know how to use: without a docstring, or with ``*args``."""
         description = inspect.getdoc(function)
         if not description:
             raise ValueError(f"{function.__name__} needs a docstring: it is what the model is told about the tool")
         parameters = inspect.signature(function, eval_str=True).parameters
+        if open_ended := [name for name, one in parameters.items() if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]:
+            raise ValueError(f"{function.__name__} takes any {open_ended[0]}: name each argument, so that a model can be told")
         fields: dict[str, Any] = {
             name: (Any if one.annotation is one.empty else one.annotation, ... if one.default is one.empty else one.default)
             for name, one in parameters.items()
@@ -178,13 +182,16 @@ class FunctionTool:
         if self._takes_context:
             values[CONTEXT] = context
         try:
-            found = self._function(**values)
+            call = partial(self._function, **values)  # in a thread, so that other episodes go on where it waits
+            found = call() if inspect.iscoroutinefunction(self._function) else await asyncio.to_thread(call)
             if inspect.isawaitable(found):
                 found = await found
         except (UserError, ToolOutageError):
             raise
         except Exception as error:
             raise ToolOutageError(f"{self.spec.name} raised {type(error).__name__}: {error}") from error
+        if found is None:
+            raise ToolOutageError(f"{self.spec.name} returned nothing: let it return a text.")
         return found if isinstance(found, ToolResult) else ToolResult(text=str(found))
 
 

@@ -272,7 +272,7 @@ def prepare(order: Order, report: Report, processes: int, look: Callable[[], Dev
     check_parallel(config.parallel, processes, read_shape(model) if config.parallel.context > 1 else None)
     ready = _hold_rows(config.data.files)
     if not ready and not config.data.profile:
-        raise UserError("Trajectories need a profile to become tokens: give --profile, such as dr-venus-4b.")
+        raise UserError("Trajectories need a profile to become tokens: give --profile (data.profile), such as dr-venus-4b.")
     record, inputs = RunRecord(out, "sft", (ROWS, f".{ROWS}")), _inputs(config, processes)
     begun = record.is_begun and not order.fresh
     if begun:

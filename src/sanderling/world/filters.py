@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import load_outside
+from sanderling.core.plugins import load_outside, takes
 from sanderling.core.types import ToolStatus
 from sanderling.world.addresses import canonical_set, canonical_url, page_address
 from sanderling.world.contract import NO_OCCASION, Occasion, SearchHit, SearchReply, VisitReply, World, missing
@@ -120,19 +120,29 @@ def without_hidden(reply: VisitReply, hidden: Hidden) -> VisitReply:
 
 
 class Filter(World):
-    """A world around a world, with its name and pages; what is asked goes on to it unless a filter says otherwise."""
+    """A world around a world, with its name and pages; what is asked goes on to it unless a filter says otherwise.
 
-    def __init__(self, world: World, fingerprint: str) -> None:
+    One defines `search` or `search_many`, which the other then goes through, or `visit`. ``fingerprint``: by default of the
+    world's and the filter's name, which is enough where all else that answers depend on is its code.
+    """
+
+    def __init__(self, world: World, fingerprint: str = "") -> None:
         self._world = world
         self.name = world.name
         self.page_count = world.page_count
         self.offline, self.waits, self.away = world.offline, world.waits, world.away
-        self.fingerprint = fingerprint
+        self.fingerprint = fingerprint or hashlib.sha256(f"{world.fingerprint} {type(self).__qualname__}".encode()).hexdigest()
 
-    async def search_many(
-        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
-    ) -> tuple[SearchReply, ...]:
-        return await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
+    def __init_subclass__(cls) -> None:
+        for one, other in (("search", "search_many"), ("search_many", "search")):
+            if one in vars(cls) and other not in vars(cls):
+                setattr(cls, other, getattr(World, other))
+
+    async def search(self, query: str, **how: Any) -> SearchReply:
+        return await self._world.search(query, **how)
+
+    async def search_many(self, queries: Sequence[str], **how: Any) -> tuple[SearchReply, ...]:
+        return await self._world.search_many(queries, **how)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
@@ -318,7 +328,8 @@ def filtered(
         world = GuardedWorld(world, guard)
     for name in filters:
         make = load_outside(name)
-        found = make(world) if callable(make) else None
+        takes(name, make, world)
+        found = make(world)
         if not isinstance(found, World):
             raise UserError(
                 f"{name} is no filter: give a function, or a class after world/filters.py, that makes a world of one."
