@@ -293,6 +293,15 @@ def test_questions_are_written_and_shown(world: Path, tmp_path: Path) -> None:
     assert questions[1].text not in shown
 
 
+def test_questions_replace_no_other_file(world: Path, tmp_path: Path) -> None:
+    (out := tmp_path / "mine.py").write_text("print('mine')\n")
+    with pytest.raises(UserError, match=r"mine\.py holds something else than questions"):
+        run("chains", str(world), "--out", str(out), "--count", "5")
+    assert out.read_text() == "print('mine')\n"
+    for _ in range(2):
+        run("chains", str(world), "--out", str(tmp_path / "q.jsonl"), "--count", "5")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -110,6 +110,18 @@ def test_a_judge_of_the_same_name_elsewhere_is_asked(directory: RunLog) -> None:
     assert there.asked == 4
 
 
+def test_a_judge_that_is_away_leaves_the_figures(directory: RunLog) -> None:
+    class Away(Milder):
+        async def __call__(self, trajectory: Trajectory) -> Verdict:
+            return unscored(Code.OUTAGE, "nobody there")
+
+    again(directory, with_book(directory, EXACT, None, ByHand()))
+    before = directory.result_file.read_bytes(), directory.verdicts()
+    with pytest.raises(UserError, match=r"away judged nothing \(nobody there\): the figures of .* stay as they were"):
+        again(directory, with_book(directory, Away("away"), None, ByHand()))
+    assert (directory.result_file.read_bytes(), directory.verdicts()) == before
+
+
 def test_a_rule_that_was_mended_judges_anew(directory: RunLog) -> None:
     again(directory, with_book(directory, EXACT, None, ByHand()))
     lenient = RuleJudge("exact", lambda answer, accepted: 1.0)

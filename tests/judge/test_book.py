@@ -186,6 +186,8 @@ def read(path: Path, text: str) -> ByHand:
         ("question,answer,correct\nq1,Oslo,yes\nq1, Oslo ,no", "both yes and no of 'q1 Oslo'"),
         ("answer,question,correct\nOslo,q1,yes", "is not id,correct"),
         ('id,correct\n"q1-0,yes', "Cannot read"),
+        ("", "holds no verdict"),
+        ("id,correct\n", "holds no verdict"),
     ],
 )
 def test_files_that_are_none_are_told(tmp_path: Path, text: str, told: str) -> None:
@@ -193,6 +195,12 @@ def test_files_that_are_none_are_told(tmp_path: Path, text: str, told: str) -> N
         read(tmp_path, text)
     with pytest.raises(UserError, match="Cannot read"):
         ByHand.read(tmp_path / "none.csv")
+
+
+def test_semicolons_are_read_as_a_spreadsheet_writes_them(tmp_path: Path) -> None:
+    assert read(tmp_path, "\ufeffquestion;answer;correct;note\nq1;Oslo, Norway;yes;a, b\n").lines == {
+        ("q1", "Oslo, Norway"): True
+    }
 
 
 def test_a_person_goes_before_an_outage_a_missing_answer_and_a_judge(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from launcher import die, ended
 from merge_models import Weights, assert_close, merged, needs_mergekit, save_models, weights_of
 from safetensors.torch import load_file, save_file
 from tiny_qwen3 import save_tiny, tiny_model
+from typer.testing import CliRunner
 
+from sanderling.cli.merge import app
 from sanderling.core.errors import UserError
 from sanderling.merge.run import merge, read_merge
 from sanderling.merge.settings import TRAITS, MergeSettings, Method
@@ -156,6 +158,15 @@ def test_what_is_no_merge_is_not_replaced(pair: list[Path], tmp_path: Path) -> N
     with pytest.raises(UserError, match="no merged model"):
         merge(MergeSettings.model_validate({"method": "linear", "models": pair}), other, "a test")
     assert not (other / "merge.json").exists()
+    words = ["run", "linear", *map(str, pair), "--out", str(tmp_path / "merged")]
+    for _ in range(2):  # the same again is the same
+        assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    with pytest.raises(UserError, match="holds another merge"):
+        CliRunner().invoke(app, [*words, "--weight", "2", "--weight", "1"], catch_exceptions=False)
+    (tmp_path / "merged" / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"holds notes\.txt, which no merge wrote"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".partial")) == []
 
 
 A, B, C = Path("a"), Path("b"), Path("c")

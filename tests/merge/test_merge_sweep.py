@@ -19,7 +19,7 @@ from sanderling.cli.merge import app
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import FixedClock, Message
-from sanderling.data.questions import write_questions
+from sanderling.data.questions import read_questions, write_questions
 from sanderling.merge.run import read_merge
 from sanderling.merge.settings import MergeSettings
 from sanderling.merge.sweep import Axis, SweepConfig, SweepReport, best, run_sweep, settings_along
@@ -219,6 +219,12 @@ def test_skills_need_questions(lab: Lab, tmp_path: Path) -> None:
     for skills, told in (({}, "needs skills"), ({"old": questions(tmp_path, "old", 0)}, "holds no question")):
         with pytest.raises(UserError, match=told):
             lab.run(lab.sweep(skills=skills), tmp_path / "sweep")
+    with pytest.raises(UserError, match="did you mean 'exact'"):
+        lab.run(lab.sweep(judge={"judges": ["exat"]}), tmp_path / "sweep")
+    mute = questions(tmp_path, "mute")
+    write_questions(mute, [one.model_copy(update={"answers": ()}) for one in read_questions(mute)])
+    with pytest.raises(UserError, match="has no accepted answer"):
+        lab.run(lab.sweep(skills={"mute": mute}), tmp_path / "sweep")
     assert not (tmp_path / "sweep").exists()
 
 
@@ -245,7 +251,7 @@ def test_the_command_shows_its_table_and_keeps_to_its_settings(
     monkeypatch.setattr("sanderling.policy.load.open_policy", lambda spec, **_: lab.open_policy(Path(spec)))
     skill = ("--skill", f"old={questions(tmp_path, 'old')}", "--set", "values=[0.5]")
     told = call(lab, tmp_path / "out", *skill, "--set", "agent.dtype=bfloat16")
-    assert f"The best model is {tmp_path / 'out/best'}" in told and "0.5 (best)" in told
+    assert f"The best merge is {tmp_path / 'out/best'}" in told and "0.5 (best)" in told
     how = SweepReport.model_validate_json((tmp_path / "out/sweep.json").read_bytes()).how
     models = {"search": "lexical", "seed": 0, "device": "cpu", "dtype": "bfloat16"}
     assert how["agent"] == {**models, "tools": [], "filters": [], "reader": ""}

@@ -503,3 +503,18 @@ def test_another_model_researches_the_same_evidence(capsule: Path, tmp_path: Pat
     first, second = TrajectoryStore(tmp_path / "b.jsonl")
     assert first.model == "other" and second.meta["follows"]["id"] == first.id
     assert "Ada Vell" in taken[1]["messages"][-1]["content"] and "1803 [1]" in shown
+
+
+def test_an_export_writes_over_nothing_that_it_reads_and_atif_is_no_layout_that_is_read(capsule: Path, tmp_path: Path) -> None:
+    run("export", "last", "--to", "jsonl", "--out", tmp_path / "a.jsonl")
+    before = (tmp_path / "a.jsonl").read_bytes()
+    database = find_session("last").directory / "run.db"
+    for name, place, told in (
+        (tmp_path / "a.jsonl", tmp_path / "a.jsonl", "is read and would be written"), ("last", database, "lies in a folder"),
+    ):  # fmt: skip
+        with pytest.raises(UserError, match=told):
+            run("export", name, "--to", "md", "--out", place)
+    assert (tmp_path / "a.jsonl").read_bytes() == before
+    run("export", "last", "--to", "atif", "--out", tmp_path / "a.atif")
+    with pytest.raises(UserError, match=r"a\.atif holds no recorded trajectory"):
+        run("show", tmp_path / "a.atif")

@@ -267,6 +267,8 @@ def report(
     """Compare runs: averages with error bars, paired differences, curves over attempts, groups, endings, costs."""
     from sanderling.evaluate.reports.pages import html  # which loads what draws charts
 
+    if out is not None and out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file: name a folder for the report.")
     opened = open_runs(runs, _READINGS if out is not None else 0)
     if baseline and baseline not in {one.name for one in opened}:
         raise UserError(f"None of the runs is called {baseline!r}: there are {', '.join(one.name for one in opened)}.")
@@ -287,6 +289,7 @@ def export(
     """Write a run as trajectories, or a finished one as a log of Inspect (https://inspect.aisi.org.uk) for its viewer."""
     log = RunLog(run)
     private = log.require().about.private
+    check_places([run], [out])
     if out.suffix in (".jsonl", ".parquet"):
         if texts is False or (private and not texts):
             raise UserError(f"{out.name} would hold questions and answers: say --show-texts, or write a log of Inspect.")

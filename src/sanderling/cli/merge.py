@@ -10,6 +10,7 @@ from rich.console import Console
 
 from sanderling.cli.options import ConfigFile, Judges, ProfileName, Set, Worlds, argument, option, settings, show
 from sanderling.core.errors import UserError
+from sanderling.merge.run import RECORD, read_merge
 from sanderling.merge.run import merge as merge_models
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.merge.sweep import REPORT, Axis, SweepConfig, run_sweep
@@ -42,6 +43,8 @@ def run(
     """
     given = {"method": method, "models": models, "weights": weights, "base": base, "scale": scale, "t": t, "density": density}
     chosen = settings(MergeSettings, config, sets, given)
+    if (out / RECORD).is_file() and read_merge(out).settings != chosen:
+        raise UserError(f"{out} holds another merge: choose another place, or remove it first.")
     with Console(stderr=True).status("Checking and merging"):
         record = merge_models(chosen, out, command_line())
     show(f"{method} of {len(models)} models in {out} ({record.dtype})")
@@ -75,7 +78,10 @@ def sweep(
     if report.best is None:
         show("No point could be measured: too many attempts ended in outages.")
     else:
-        show(f"The best model is {out / 'best'}; measure it on questions that did not choose it before a claim.")
+        show(f"The best merge is {out / 'best'}; measure it on questions that did not choose it before a claim.")
+        first = max(report.inputs, key=lambda one: one.mean or 0.0)
+        if report.chosen is not None and (first.mean or 0.0) >= (report.chosen.mean or 0.0):
+            show(f"No merge has more than {first.name}, which went into it.")
     show(f"The figures are in {out / REPORT}.")
 
 

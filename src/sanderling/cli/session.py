@@ -29,7 +29,7 @@ from sanderling.core.text import counted_as, visible
 from sanderling.core.types import Ending
 from sanderling.policy.load import close_policy, open_policy
 from sanderling.runs.atif import write_atif
-from sanderling.runs.files import replace_file
+from sanderling.runs.files import check_places, replace_file
 from sanderling.runs.jsonl import TrajectoryStore, write_trajectories
 from sanderling.tools.world_tools import world_tools
 
@@ -125,6 +125,7 @@ def export(
     session, records = _named(name)
     id = Path(name).stem if session is None else session.id
     path = out or Path(f"{id}.{to.value}")
+    check_places([Path(name) if session is None else session.directory], [path])
     if to is To.CAPSULE:
         if session is None:
             raise UserError(f"{name} is no session: a capsule is made of one (sanderling history lists them).")

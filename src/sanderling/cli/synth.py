@@ -92,6 +92,11 @@ def elimination(
 
 def _draw(directory: Path, out: Path, questions: Callable[[Encyclopedia], list[Question]]) -> None:
     """Write the questions over a world that is a generated encyclopedia. Raises UserError for any other."""
+    if out.is_file() and out.stat().st_size:
+        try:
+            read_questions(out)
+        except UserError as error:
+            raise UserError(f"{out} holds something else than questions: choose another place.") from error
     world = encyclopedia_of(directory)
     if world is None:
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")

@@ -104,6 +104,9 @@ async def conclude(
 
     await in_parallel(work, episodes, concurrency)
     judged.sort(key=lambda one: (places[one.question], one.attempt))
+    heard = [one for one in judged if one.code not in (Code.NOT_ENDED, Code.NO_ANSWER)]
+    if heard and all(one.code is Code.OUTAGE for one in heard) and log.result_file.exists():
+        raise UserError(f"{names.first} judged nothing ({heard[0].reason}): the figures of {log.root} stay as they were.")
     correct = {one.key: one.correct for one in judged}
     result = summarise(
         [replace(one, correct=correct[one.key]) for one in episodes],

@@ -51,8 +51,10 @@ class ByHand:
     def read(cls, path: Path) -> "ByHand":
         """From a file. Raises UserError for lines that are none, and for two that contradict each other."""
         try:
-            with io.StringIO(path.read_text(encoding="utf-8-sig"), newline="") as file:
-                reader = csv.reader(file, strict=True)
+            text = path.read_text(encoding="utf-8-sig")
+            first = text.partition("\n")[0]
+            with io.StringIO(text, newline="") as file:
+                reader = csv.reader(file, strict=True, delimiter=";" if first.count(";") > first.count(",") else ",")
                 rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise UserError(f"Cannot read {path} ({error}): give a CSV file of id,correct in UTF-8.") from error
@@ -75,6 +77,8 @@ class ByHand:
             correct = word.casefold() in _YES
             if lines.setdefault(name, correct) is not correct:
                 raise UserError(f"{path} says both yes and no of {' '.join(name)!r}: remove one of the lines.")
+        if not lines:
+            raise UserError(f"{path} holds no verdict: write for example a line q17-0,yes.")
         return cls(lines)
 
     def lines_about(self, trajectory: Trajectory) -> list[Name]:

@@ -84,6 +84,9 @@ def merge(settings: MergeSettings, out: Path, command: str) -> MergeRecord:
                     date=datetime.now(UTC).isoformat(timespec="seconds"),
                 )
                 replace_file(partial / RECORD, record.model_dump_json(indent=1) + "\n")
+                ours = {path.name for path in partial.iterdir()}
+                if strange := sorted(path.name for path in out.iterdir() if path.name not in ours) if out.is_dir() else []:
+                    raise UserError(f"{out} holds {strange[0]}, which no merge wrote: move it, or choose another place.")
                 shutil.rmtree(out, ignore_errors=True)
                 partial.rename(out)
         finally:

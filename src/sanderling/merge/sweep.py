@@ -33,7 +33,7 @@ from sanderling.data.questions import read_questions, require_distinct
 from sanderling.evaluate.log import sha256_of_questions
 from sanderling.evaluate.result import Estimate, EvalResult
 from sanderling.evaluate.run import evaluate_async
-from sanderling.judge.opening import JudgeConfig, opened_judges
+from sanderling.judge.opening import JudgeConfig, check_judges, opened_judges
 from sanderling.merge.run import check_models, fingerprint, merge, read_merge, require_mergekit
 from sanderling.merge.settings import MergeSettings, Method
 from sanderling.policy import load
@@ -155,6 +155,9 @@ def run_sweep(config: SweepConfig, out: Path, command: str, report: Report, *, c
         require_distinct(of_skill)
     if not questions:
         raise UserError("A sweep needs skills, each with questions: give --skill NAME=QUESTIONS.")
+    if silent := [one.id for of_skill in questions.values() for one in of_skill if not one.answers]:
+        raise UserError(f"Question {silent[0]!r} has no accepted answer: add one, or leave the question out.")
+    check_judges(config.judge)
     check_models(config.merge.directories)
     inputs = {path: fingerprint(path) for path in config.merge.directories}
     how = _identity(config, list(inputs.values()), questions)

@@ -150,7 +150,8 @@ class TrajectoryStore(_Lines[Trajectory]):
 
 def is_store(head: bytes) -> bool:
     """Whether a file with these first bytes (64 are enough) is a store of trajectories, an empty or a torn one included."""
-    return head.startswith(_HEAD) or _HEAD.startswith(head.rstrip())
+    begins = head.startswith(_HEAD) and head[len(_HEAD) : len(_HEAD) + 1] != b'"'  # ATIF has a name there
+    return begins or _HEAD.startswith(head.rstrip())
 
 
 class Lines(WholeFile):

@@ -17,6 +17,7 @@ import numpy as np
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import get_profile
+from sanderling.core.text import counted_as
 from sanderling.data.importing import find_places, open_trajectories
 from sanderling.policy.model_directory import check_model, positions_of, read_model_config
 from sanderling.runs.files import locked
@@ -290,9 +291,22 @@ def prepare(order: Order, report: Report, processes: int, look: Callable[[], Dev
         _make_rows(order, model, report)
     job = Prepared(order, model, index_rows(files))
     check_rows(job.index.survey, model)
+    _check_rate(config, len(schedule(job.index.lengths, config)))
     _check_fit(job, processes, look())
     record.write(config, inputs)
     return job
+
+
+def _check_rate(config: SftConfig, steps: int) -> None:
+    """Raises UserError where nothing would be learnt, since no step is beyond a warm-up that begins with the rate 0."""
+    from sanderling.train.trainer import lr_at
+
+    trainer = config.trainer.model_copy(update={"total_steps": config.trainer.total_steps or steps})
+    if not any(lr_at(step, trainer) for step in range(steps)):
+        raise UserError(
+            f"The data is {counted_as(steps, 'step')}, in which the learning rate is still 0: give more, or set "
+            "trainer.warmup_from_zero=false."
+        )
 
 
 def _hold_rows(files: Sequence[Path]) -> bool:
