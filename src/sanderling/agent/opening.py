@@ -235,8 +235,8 @@ async def opened_agent(
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)
         about = first.name, first.fingerprint, where, reader_identity(config.reader, on_outage)
-        files = own_files(config.model_dump(warnings=False))
-        code = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        own = own_files(config.model_dump(warnings=False))
+        code = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in own}
         yield Agent(policy, first.tools, profile, clock or SystemClock(config.as_of), *about, several, code)
 
 

@@ -96,17 +96,15 @@ def takes(name: str, function: Callable[..., Any], *given: object, **named: obje
     try:
         inspect.signature(function).bind(*given, **named)
     except (TypeError, ValueError) as error:
-        told = f"{name} cannot be called with {counted_as(len(given), 'argument')} ({error})"
-        raise UserError(f"{told}: let it be a function of as many.") from error
+        raise UserError(f"{name} cannot be called with {counted_as(len(given), 'argument')}: {error}.") from error
     if inspect.iscoroutinefunction(function):
         raise UserError(f"{name} is async, and its value would never be awaited: leave async out.")
 
 
 def own_files(settings: object) -> list[Path]:
     """The files of a person's own that settings name as ``file.py:name``, wherever in them, in order and each once."""
-    told = json.dumps(settings, default=str, ensure_ascii=False)
-    named = map(Path, dict.fromkeys(re.findall(r'"([^"]+\.py):\w+"', told)))
-    return [file for file in named if file.is_file()]
+    named = dict.fromkeys(re.findall(r'"([^"]+\.py):\w+"', json.dumps(settings, default=str, ensure_ascii=False)))
+    return [file for file in map(Path, named) if file.is_file()]
 
 
 class Chosen(Frozen):

@@ -141,8 +141,10 @@ class Filter(World):
     async def search(self, query: str, **how: Any) -> SearchReply:
         return await self._world.search(query, **how)
 
-    async def search_many(self, queries: Sequence[str], **how: Any) -> tuple[SearchReply, ...]:
-        return await self._world.search_many(queries, **how)
+    async def search_many(
+        self, queries: Sequence[str], *, limit: int = 10, snippet_words: int = 30, occasion: Occasion = NO_OCCASION
+    ) -> tuple[SearchReply, ...]:
+        return await self._world.search_many(queries, limit=limit, snippet_words=snippet_words, occasion=occasion)
 
     async def visit(self, url: str, goal: str = "", *, max_words: int = 2000, occasion: Occasion = NO_OCCASION) -> VisitReply:
         return await self._world.visit(url, goal, max_words=max_words, occasion=occasion)
