@@ -1,12 +1,10 @@
 """Every example runs, is short and uses public names alone; its tool and its model go through a command as well."""
 
-import asyncio
 import json
 import re
 import runpy
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +111,12 @@ def test_an_evaluation_does_not_go_on_with_other_code(given: Path) -> None:
     assert command(*words).exit_code == 0
     assert command(*words, "--attempts", 2).exit_code == 0
     (given / "scripted.py").write_text(MODEL.replace("Kent", "Eden"))
-    with pytest.raises(UserError, match=r"was made with other settings \(code\.scripted\.py was"):
+    with pytest.raises(UserError, match=r"was made with other settings \(code\..*scripted\.py was"):
         command(*words, "--attempts", 3)
 
 
 @pytest.mark.parametrize(
-    ("score", "said"), [("7.5", "gave 7.5"), ("float('nan')", "gave nan"), ("'yes'", "gave 'yes'"), ("None", "gave None")]
+    ("score", "said"), [("7.5", "gave 7.5"), ("float('nan')", "gave nan"), ("'my own'", "gave str"), ("None", "gave NoneType")]
 )
 async def test_what_is_no_score_is_neither_right_nor_wrong(tmp_path: Path, score: str, said: str) -> None:
     done = Trajectory(
@@ -171,17 +169,6 @@ async def test_a_tool_answers_what_does_not_fit_its_signature() -> None:
             return a / 0
 
         await half({"a": 1}, ToolContext())
-    gate = threading.Event()
-
-    @tool
-    def wait() -> bool:
-        """Wait until the gate is open."""
-        return gate.wait(5)
-
-    waiting = asyncio.create_task(wait({}, ToolContext()))
-    await asyncio.sleep(0)
-    gate.set()
-    assert (await waiting).text == "True", "while a plain function waits, others go on"
 
     @tool
     def nothing() -> None:

@@ -16,7 +16,7 @@ from sanderling.agent.loop import Event
 from sanderling.agent.opening import AgentConfig, profile_of
 from sanderling.core.config import check_config
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import load_outside
+from sanderling.core.plugins import code_of, load_outside
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.policy.contract import Policy, ScriptedPolicy
 from sanderling.policy.load import close_policy, names_model, open_policy, place_of
@@ -76,13 +76,15 @@ def open_agent(
     )
     if isinstance(model, str | Path):
         policy: Policy = open_policy(str(model), device=config.device, dtype=config.dtype)
-    elif hasattr(model, "open") or callable(model):
+    elif not isinstance(model, type) and (hasattr(model, "open") or callable(model)):
         policy = model if hasattr(model, "open") else ScriptedPolicy(model)  # pyright: ignore[reportAssignmentType, reportArgumentType]
     else:
         raise UserError(f"{model!r} is no model: give a directory, http://host:port/v1#model, a policy or a function.")
     place, spoken = where if isinstance(where, World) else open_world(where), profile_of(config)
-    found = {**world_tools(place, spoken), **{one.spec.name: one for one in map(_tool, tools)}}
-    made = Agent(policy, found, spoken, world=place.name, fingerprint=place.fingerprint)
+    further = [tools] if isinstance(tools, str) else list(tools)
+    found = {**world_tools(place, spoken), **{one.spec.name: one for one in map(_tool, further)}}
+    code = code_of([named, *(one for one in further if isinstance(one, str))])
+    made = Agent(policy, found, spoken, world=place.name, fingerprint=place.fingerprint, code=code)
     return replace(made, place=place_of(str(model))) if named else made
 
 
@@ -99,8 +101,20 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
+    under_way: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def noted() -> T:
+        under_way.append((asyncio.get_running_loop(), asyncio.current_task()))
+        return await work
+
     with ThreadPoolExecutor(1) as threads:
-        return threads.submit(asyncio.run, work).result()
+        done = threads.submit(asyncio.run, noted())
+        try:
+            return done.result()
+        except BaseException:  # an interrupt ends the work as well
+            for loop, task in under_way if not done.done() else ():
+                loop.call_soon_threadsafe(task.cancel)  # pyright: ignore[reportOptionalMemberAccess]
+            raise
 
 
 def ask(

@@ -1,6 +1,8 @@
 """The commands that choose and arrange trajectories, from the command line."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,16 @@ def test_a_judged_trajectory_is_shown_with_its_verdict(file: Path, tmp_path: Pat
     assert "judged" not in shown(file)
     run("judge", file, "--judge", judge, "--out", tmp_path / "out.jsonl")
     assert f"judged: {told}\n" in shown(tmp_path / "out.jsonl")
+
+
+def test_a_rule_that_was_mended_judges_anew(file: Path, tmp_path: Path) -> None:
+    asked = Question(id="a", text="Who?", answers=("Ada",))
+    write_trajectories(file, [Trajectory(id="a", question=asked, nodes=(), leaf=None, ending=Ending.ANSWERED, answer="Ada")])
+    for right, told in (("True", "judged: correct"), ("False", "judged: incorrect")):
+        (tmp_path / "rule.py").write_text(f"def by(answer, accepted):\n    return {right}\n")
+        words = "data", "judge", file, "--judge", f"{tmp_path / 'rule.py'}:by", "--out", tmp_path / "out.jsonl"
+        subprocess.run([sys.executable, "-m", "sanderling", *map(str, words)], check=True)  # a process runs a file once
+        assert f"{told}\n" in shown(tmp_path / "out.jsonl")
 
 
 def shown(file: Path) -> str:

@@ -115,7 +115,11 @@ def test_what_a_file_of_ones_own_raises_is_one_sentence_with_its_place(
     (tmp_path / "beside.py").write_text("def half(value):\n    return value / 0\n")
     (file := tmp_path / "mine.py").write_text("from beside import half\n\ndef boom():\n    return half(1)\n")
     plug(monkeypatch, "boom", load_outside(f"{file}:boom"))
-    assert call("boom") == (2, "", f"error: {file}:4 raised ZeroDivisionError (division by zero): mend it there.\n")
+    assert call("boom") == (
+        2,
+        "",
+        f"error: {file}:4 raised ZeroDivisionError (division by zero): mend it there.\n",
+    )
     file.write_text("from sanderling.core.text import counted_as\n\ndef ours():\n    return counted_as(None, None)\n")
     with pytest.raises(TypeError):  # a bug of ours has its traceback
         plug(monkeypatch, "boom", load_outside(f"{file.rename(tmp_path / 'two.py')}:ours"))

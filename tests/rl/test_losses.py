@@ -78,7 +78,6 @@ def test_correction_and_kl_are_applied_to_a_loss_of_ones_own(tmp_path_factory: p
     [
         ("summed", "a tensor of shape ()"),
         ("column", "a tensor of shape (1, 1)"),
-        ("detached", "a tensor of shape (1,)"),
         ("nothing", "NoneType"),
     ],
 )
@@ -87,6 +86,10 @@ def test_a_loss_that_is_not_each_tokens_own_is_refused(tmp_path: Path, name: str
     config = CHOICE.section({"kind": f"{file}:{name}"})(kind=f"{file}:{name}")
     with pytest.raises(UserError, match=re.escape(f"{name} returned {said}: it has to be each token's loss, unweighted")):
         build_loss(config)(inputs([(-0.5, -0.5, 0, 0, 2.0, 1.0)]))
+    detached = CHOICE.section({"kind": f"{file}:detached"})(kind=f"{file}:detached")
+    with pytest.raises(UserError, match="detached has no gradient"):
+        build_loss(detached)(inputs([(-0.5, -0.5, 0, 0, 2.0, 1.0)]))
+    build_loss(detached)(inputs([(-0.5, -0.5, 0, 0, 0.0, 1.0)]))[0].backward()  # nothing to learn there
     with pytest.raises(ValueError, match=r"own\.py:two cannot be called with 1 argument"):
         CHOICE.section({"kind": f"{file}:two"})
 

@@ -140,7 +140,7 @@ def test_no_data_no_model_no_profile_nothing_that_is_there(given: Path) -> None:
     assert "holds rows, others hold trajectories" in refused(asked)
     assert "no rows to train on" in refused(order(given, "data.max_tokens=5"))
     still = refused(order(given, "max_steps=1", "trainer.warmup_from_zero=true"))
-    assert "is 1 step, in which the learning rate is still 0" in still and not (given / "run" / "run.db").exists()
+    assert "run is 1 step, in which the learning rate is still 0" in still and not (given / "run" / "run.db").exists()
     with pytest.raises(UserError, match="warmup_steps and warmup_share are both set: set one of them to 0"):
         order(given, "trainer.warmup_steps=3")
     with pytest.raises(UserError, match="Nothing says how long rows are: give --row-tokens, or"):

@@ -11,7 +11,6 @@ opened in this process.
 """
 
 import asyncio
-import hashlib
 import json
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -33,7 +32,7 @@ from sanderling.agent.places import (
 )
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError, check_all
-from sanderling.core.plugins import load_outside, own_files
+from sanderling.core.plugins import code_of, load_outside
 from sanderling.core.profiles import TINY, Profile, get_profile
 from sanderling.core.record import Question
 from sanderling.core.types import Clock, SystemClock
@@ -235,9 +234,7 @@ async def opened_agent(
         first, several = next(iter(places.values())), places if len(places) > 1 else {}
         where = config.model if script in SCRIPTS else place_of(config.model)
         about = first.name, first.fingerprint, where, reader_identity(config.reader, on_outage)
-        own = own_files(config.model_dump(warnings=False))
-        code = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in own}
-        yield Agent(policy, first.tools, profile, clock or SystemClock(config.as_of), *about, several, code)
+        yield Agent(policy, first.tools, profile, clock or SystemClock(config.as_of), *about, several, code_of(config))
 
 
 def journal_identity(config: AgentConfig, agent: Agent) -> str:

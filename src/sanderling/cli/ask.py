@@ -136,8 +136,7 @@ def run_ask(question: str, config: AskConfig, session: Session | None = None) ->
             store.prepare()  # a place that cannot be written is told before the work, not after it
         if config.report is not None:
             check_places((), [config.report])
-            before = [] if session is None else session.questions()
-            begun = [load_config(AskConfig, one.settings, one.id).report for one in before]
+            begun = [load_config(AskConfig, one.settings, one.id).report for one in (session.questions() if session else ())]
             if config.report not in begun and config.report.is_file() and config.report.stat().st_size:
                 raise UserError(
                     f"{config.report} is already there: name another file; if it is an unfinished report, "

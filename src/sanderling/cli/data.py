@@ -75,7 +75,7 @@ def import_(
         how: dict[str, Any] = {"progress": lambda number: status.update(f"reading: {number:,} records")}
         written = import_to(sources, out, questions, **how, layout=layout, messages=messages)
     found = written.report
-    show(found)
+    Console().print(found)
     if found.questions and questions is None:
         show(f"{found.questions:,} questions were met and not written: give --questions FILE to keep them.")
     if found.trajectories and out is None:

@@ -5,7 +5,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -94,17 +93,19 @@ def _file_module(path: Path) -> ModuleType:
 def takes(name: str, function: Callable[..., Any], *given: object, **named: object) -> None:
     """Raises UserError where a function from outside cannot be called so: this is seen before any work."""
     try:
-        inspect.signature(function).bind(*given, **named)
-    except (TypeError, ValueError) as error:
+        inspect.signature(function, follow_wrapped=False).bind(*given, **named)
+    except ValueError:  # of C: it does not say what it takes
+        return
+    except TypeError as error:
         raise UserError(f"{name} cannot be called with {counted_as(len(given), 'argument')}: {error}.") from error
     if inspect.iscoroutinefunction(function):
         raise UserError(f"{name} is async, and its value would never be awaited: leave async out.")
 
 
-def own_files(settings: object) -> list[Path]:
-    """The files of a person's own that settings name as ``file.py:name``, wherever in them, in order and each once."""
-    named = dict.fromkeys(re.findall(r'"([^"]+\.py):\w+"', json.dumps(settings, default=str, ensure_ascii=False)))
-    return [file for file in map(Path, named) if file.is_file()]
+def code_of(settings: object) -> dict[str, str]:
+    """SHA-256 of each file of a person's own that settings name as ``file.py:name``, wherever in them, by its place there."""
+    named = dict.fromkeys(re.findall(r"""['"]([^'"]+\.py):\w+['"]""", repr(settings)))
+    return {name: hashlib.sha256(Path(name).read_bytes()).hexdigest() for name in named if Path(name).is_file()}
 
 
 class Chosen(Frozen):
@@ -161,9 +162,9 @@ class Choice:
             raise ValueError("say which one is meant, with kind")
         try:
             function = resolve(kind, self.builtins, self.what)
-            found = settings_of(function, self.base)
-            takes(kind, function, None, **({"config": None} if "config" in inspect.signature(function).parameters else {}))
-            return found
+            if is_outside(kind):
+                takes(kind, function, None, **({"config": None} if "config" in inspect.signature(function).parameters else {}))
+            return settings_of(function, self.base)
         except UserError as error:
             raise ValueError(str(error).removesuffix(".")) from error
 

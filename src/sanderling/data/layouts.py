@@ -171,7 +171,8 @@ def _agenttoleap(entry: Entry, id: str, notes: ImportReport) -> Trajectory:
 def _is_case(entry: Entry) -> bool:
     """Whether it has steps. Those in which a role speaks are messages under another name; ATIF's are another format's."""
     steps = entry.get("steps")
-    return isinstance(steps, list) and "schema_version" not in entry and (not steps or speaker_of(steps[0]) is None)
+    is_atif = str(entry.get("schema_version", "")).startswith("ATIF")
+    return isinstance(steps, list) and not is_atif and (not steps or speaker_of(steps[0]) is None)
 
 
 def _case(case: Entry, id: str, notes: ImportReport) -> Trajectory:

@@ -24,6 +24,7 @@ from pydantic import Field, TypeAdapter
 
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import code_of
 from sanderling.core.profiles import one_line
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.judge.opening import JudgeConfig
@@ -77,7 +78,7 @@ class ByHand:
             correct = word.casefold() in _YES
             if lines.setdefault(name, correct) is not correct:
                 raise UserError(f"{path} says both yes and no of {' '.join(name)!r}: remove one of the lines.")
-        if not lines:
+        if not lines and not by_answer:  # a sheet with nothing to settle is one
             raise UserError(f"{path} holds no verdict: write for example a line q17-0,yes.")
         return cls(lines)
 
@@ -133,6 +134,7 @@ def key_of(trajectory: Trajectory, judge: Judge) -> str:
     asked: list[object] = [judge.name, question.text, list(question.answers), trajectory.answer, trajectory.ending]
     if any(judge.places):
         asked.append(list(judge.places))
+    asked += code_of([judge.name]).values()  # a rule of a person's own may have been mended
     return hashlib.sha256(encode_record(asked)).hexdigest()[:32]
 
 

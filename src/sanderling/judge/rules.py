@@ -140,6 +140,7 @@ def _gaia_number(text: str) -> float | None:
     return found if math.isfinite(found) else None
 
 
+_ROUNDING = 1e-6  # cosines of equal texts may be so much above 1
 OUTCOMES: dict[str, Outcome] = {"exact": exact_match, "f1": token_f1}  # scores that a reward may be
 
 
@@ -161,11 +162,12 @@ def _score(outcome: Outcome, answer: str, accepted: str) -> float:
     found: object = outcome(answer, accepted)
     try:
         score = math.nan if isinstance(found, str) else float(found)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         score = math.nan
-    if not 0.0 <= score <= 1.0:
-        raise UserError(f"{getattr(outcome, '__name__', 'The rule')} gave {found!r}: a score is a number from 0 to 1.")
-    return score
+    if not -_ROUNDING <= score <= 1.0 + _ROUNDING:
+        given = f"{found:g}" if isinstance(found, float) else type(found).__name__  # no text: it may be private
+        raise UserError(f"{getattr(outcome, '__name__', 'The rule')} gave {given}: a score is a number from 0 to 1.")
+    return min(max(score, 0.0), 1.0)
 
 
 @dataclass(frozen=True)

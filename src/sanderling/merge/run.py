@@ -84,9 +84,6 @@ def merge(settings: MergeSettings, out: Path, command: str) -> MergeRecord:
                     date=datetime.now(UTC).isoformat(timespec="seconds"),
                 )
                 replace_file(partial / RECORD, record.model_dump_json(indent=1) + "\n")
-                ours = {path.name for path in partial.iterdir()}
-                if strange := sorted(path.name for path in out.iterdir() if path.name not in ours) if out.is_dir() else []:
-                    raise UserError(f"{out} holds {strange[0]}, which no merge wrote: move it, or choose another place.")
                 shutil.rmtree(out, ignore_errors=True)
                 partial.rename(out)
         finally:
@@ -167,6 +164,10 @@ def _check_place(settings: MergeSettings, out: Path) -> None:
             raise UserError(f"{out} is, or holds, the input {path}: choose another place for the merged model.")
     if out.exists() and not (out / RECORD).is_file() and not (out.is_dir() and not any(out.iterdir())):
         raise UserError(f"{out} holds something that is no merged model: choose another place, or empty it.")
+    ours = {RECORD, "config.json", "README.md", "mergekit_config.yml", *_COPIED}
+    names = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    if strange := [name for name in names if name not in ours and ".safetensors" not in name]:
+        raise UserError(f"{out} holds {strange[0]}, which no merge wrote: move it, or choose another place.")
 
 
 def _write(settings: MergeSettings, dtype: str, partial: Path) -> None:

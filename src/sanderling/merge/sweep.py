@@ -27,6 +27,7 @@ from sanderling.agent.opening import AgentConfig, opened_agent, profile_of
 from sanderling.agent.places import world_directories
 from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
+from sanderling.core.plugins import code_of
 from sanderling.core.record import Question
 from sanderling.core.types import Clock
 from sanderling.data.questions import read_questions, require_distinct
@@ -194,6 +195,7 @@ def _identity(config: SweepConfig, inputs: Sequence[str], questions: Mapping[str
         | {"reader": agent.reader.model},
         "attempts": config.attempts,
         "judges": list(config.judge.judges),
+        "code": code_of([*agent.tools, *agent.filters, agent.reader.model, *config.judge.judges]),
     }
 
 

@@ -17,7 +17,7 @@ from sanderling.agent.places import opened_places, world_directories
 from sanderling.core.chat import load_tokenizer
 from sanderling.core.config import load_config
 from sanderling.core.errors import UserError
-from sanderling.core.plugins import own_files
+from sanderling.core.plugins import code_of
 from sanderling.core.profiles import Profile
 from sanderling.core.record import Question
 from sanderling.data.questions import read_questions
@@ -215,7 +215,7 @@ def _files(recipe: RlRecipe) -> Mapping[str, Sequence[Path]]:
     """Every file that a run reads beside its model and worlds, by what it is."""
     faults = [file for file in [Path(recipe.faults)] if file.suffix]
     found = {"questions": recipe.questions, "held_out": recipe.held_out, "faults": faults}
-    return found | {"code": own_files(recipe.model_dump(warnings=False))}
+    return found | {"code": list(map(Path, code_of(recipe)))}
 
 
 def _inputs(model: Path, files: Mapping[str, Sequence[Path]], worlds: Mapping[str, Path]) -> dict[str, Any]:

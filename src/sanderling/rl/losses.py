@@ -1,4 +1,4 @@
-"""Losses of reinforcement learning: per-token log-probabilities and weights to one scalar, each beside its settings.
+"""Losses of reinforcement learning: per-token log-probabilities to a weighted sum, each beside its settings.
 
 A loss is a function ``(tokens, config)``; its settings are of the class that ``config`` is annotated with. One of your own
 goes wherever a built-in's name does, as ``file.py:name``, and returns each token's loss [N], to which weights, correction and
@@ -178,12 +178,16 @@ def build_loss(config: PolicyLoss) -> "Loss":
         found, given = chosen(tokens), tokens.logprobs
         if isinstance(found, tuple):
             return found
-        if getattr(found, "shape", None) != given.shape or found.requires_grad != given.requires_grad:
+        if getattr(found, "shape", None) != given.shape:
             got = f"a tensor of shape {tuple(found.shape)}" if hasattr(found, "shape") else type(found).__name__
             raise UserError(
-                f"The loss {config.kind} returned {got}: it has to be each token's loss, unweighted and with its gradient, of "
-                f"shape {tuple(given.shape)}, or a weighted sum and a dict of what is reported."
+                f"The loss {config.kind} returned {got}: it has to be each token's loss, unweighted, of shape "
+                f"{tuple(given.shape)}, or a weighted sum and a dict of what is reported."
             )
+        if given.requires_grad and not found.requires_grad:
+            if bool(found.any()):
+                raise UserError(f"The loss {config.kind} has no gradient: make it of tokens.logprobs, undetached.")
+            found = found + 0.0 * given  # of a micro-batch without anything to learn
         return _reduced(tokens, config, _ratio(tokens, config.ratio_to), found)
 
     return loss

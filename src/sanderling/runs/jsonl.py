@@ -150,7 +150,7 @@ class TrajectoryStore(_Lines[Trajectory]):
 
 def is_store(head: bytes) -> bool:
     """Whether a file with these first bytes (64 are enough) is a store of trajectories, an empty or a torn one included."""
-    begins = head.startswith(_HEAD) and head[len(_HEAD) : len(_HEAD) + 1] != b'"'  # ATIF has a name there
+    begins = head.startswith(_HEAD) and not head[len(_HEAD) :].lstrip().startswith(b'"')  # ATIF has a name there
     return begins or _HEAD.startswith(head.rstrip())
 
 

@@ -9,12 +9,10 @@ A tool never raises for what the world does (dead links, time-outs, wrong argume
         return f"at noon, for {days} days"
 """
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import ConfigDict, ValidationError, create_model
@@ -147,7 +145,7 @@ CONTEXT = "context"  # a parameter of this name is handed the call's `ToolContex
 
 
 class FunctionTool:
-    """A function (which runs in a thread of its own) or an async one as a tool; it returns a text or a `ToolResult`."""
+    """A function, or an async one where it waits, as a tool; it returns a text or a `ToolResult`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Raises ValueError for a function that a model could not know how to use: without a docstring, or with ``*args``."""
@@ -182,8 +180,7 @@ class FunctionTool:
         if self._takes_context:
             values[CONTEXT] = context
         try:
-            call = partial(self._function, **values)  # in a thread, so that other episodes go on where it waits
-            found = call() if inspect.iscoroutinefunction(self._function) else await asyncio.to_thread(call)
+            found = self._function(**values)
             if inspect.isawaitable(found):
                 found = await found
         except (UserError, ToolOutageError):

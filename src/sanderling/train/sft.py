@@ -304,8 +304,8 @@ def _check_rate(config: SftConfig, steps: int) -> None:
     trainer = config.trainer.model_copy(update={"total_steps": config.trainer.total_steps or steps})
     if not any(lr_at(step, trainer) for step in range(steps)):
         raise UserError(
-            f"The data is {counted_as(steps, 'step')}, in which the learning rate is still 0: give more, or set "
-            "trainer.warmup_from_zero=false."
+            f"The run is {counted_as(steps, 'step')}, in which the learning rate is still 0: give more data or "
+            "max_steps, or set trainer.warmup_from_zero=false."
         )
 
 

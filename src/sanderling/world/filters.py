@@ -122,8 +122,7 @@ def without_hidden(reply: VisitReply, hidden: Hidden) -> VisitReply:
 class Filter(World):
     """A world around a world, with its name and pages; what is asked goes on to it unless a filter says otherwise.
 
-    One defines `search` or `search_many`, which the other then goes through, or `visit`. ``fingerprint``: by default of the
-    world's and the filter's name, which is enough where all else that answers depend on is its code.
+    Of `search` and `search_many` one is enough. ``fingerprint``: by default of the world's and the filter's name.
     """
 
     def __init__(self, world: World, fingerprint: str = "") -> None:
@@ -134,9 +133,16 @@ class Filter(World):
         self.fingerprint = fingerprint or hashlib.sha256(f"{world.fingerprint} {type(self).__qualname__}".encode()).hexdigest()
 
     def __init_subclass__(cls) -> None:
-        for one, other in (("search", "search_many"), ("search_many", "search")):
-            if one in vars(cls) and other not in vars(cls):
-                setattr(cls, other, getattr(World, other))
+        one, many = vars(cls).get("search"), vars(cls).get("search_many")
+
+        async def by_one(self: Filter, queries: Sequence[str], **how: Any) -> tuple[SearchReply, ...]:
+            return tuple([await one(self, query, **how) for query in queries])
+
+        async def by_many(self: Filter, query: str, **how: Any) -> SearchReply:
+            return (await many(self, [query], **how))[0]
+
+        if (one is None) is not (many is None):
+            setattr(cls, *(("search_many", by_one) if one else ("search", by_many)))
 
     async def search(self, query: str, **how: Any) -> SearchReply:
         return await self._world.search(query, **how)
