@@ -133,16 +133,16 @@ class Filter(World):
         self.fingerprint = fingerprint or hashlib.sha256(f"{world.fingerprint} {type(self).__qualname__}".encode()).hexdigest()
 
     def __init_subclass__(cls) -> None:
-        one, many = vars(cls).get("search"), vars(cls).get("search_many")
+        own: dict[str, Any] = dict(vars(cls))
 
         async def by_one(self: Filter, queries: Sequence[str], **how: Any) -> tuple[SearchReply, ...]:
-            return tuple([await one(self, query, **how) for query in queries])
+            return tuple([await own["search"](self, query, **how) for query in queries])
 
         async def by_many(self: Filter, query: str, **how: Any) -> SearchReply:
-            return (await many(self, [query], **how))[0]
+            return (await own["search_many"](self, [query], **how))[0]
 
-        if (one is None) is not (many is None):
-            setattr(cls, *(("search_many", by_one) if one else ("search", by_many)))
+        if ("search" in own) is not ("search_many" in own):
+            setattr(cls, *(("search_many", by_one) if "search" in own else ("search", by_many)))
 
     async def search(self, query: str, **how: Any) -> SearchReply:
         return await self._world.search(query, **how)
