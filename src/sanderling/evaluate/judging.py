@@ -90,7 +90,8 @@ async def conclude(
 ) -> EvalResult:
     """Judge what is not judged, write the verdicts down, then ``result.json``; episodes are one an attempt.
 
-    ``on_judged`` hears how many are judged so far. Raises BudgetSpentError before anything is written.
+    ``on_judged`` hears how many are judged so far. Raises, before anything is written, BudgetSpentError, and UserError where
+    no judge was reached and there are earlier figures.
     """
     questions, first, second, before = log.questions(), judges.first, judges.second, judges.before
     names = JudgedBy(first.name if first else before.first, second.name if second else before.second)
