@@ -23,7 +23,7 @@ from sanderling.evaluate.run import EvalConfig, judges_or_own, prepare
 from sanderling.judge.book import ByHand
 from sanderling.judge.opening import JudgeConfig
 from sanderling.judge.rules import RuleJudge, exact_match
-from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, recorded, unscored
+from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, in_order, recorded, unscored
 
 QUESTIONS = [Question(id=f"q{n}", text=f"What is {n}?", answers=(f"a{n}",)) for n in range(3)]
 EXACT = RuleJudge("exact", exact_match)
@@ -117,9 +117,22 @@ def test_a_judge_that_is_away_leaves_the_figures(directory: RunLog) -> None:
 
     again(directory, with_book(directory, EXACT, None, ByHand()))
     before = directory.result_file.read_bytes(), directory.verdicts()
-    with pytest.raises(UserError, match=r"away judged nothing \(nobody there\): the figures of .* stay as they were"):
-        again(directory, with_book(directory, Away("away"), None, ByHand()))
-    assert (directory.result_file.read_bytes(), directory.verdicts()) == before
+    for judge in (Away("away"), in_order([EXACT, Away("away")])):  # what a rule says without it is no sign of life
+        with pytest.raises(UserError, match=r"away judged nothing \(nobody there\): the figures of .* stay as they were"):
+            again(directory, with_book(directory, judge, None, ByHand()))
+        assert (directory.result_file.read_bytes(), directory.verdicts()) == before
+
+
+def test_a_judge_that_is_away_is_not_asked_about_each_attempt(directory: RunLog) -> None:
+    class Away(Milder):
+        async def __call__(self, trajectory: Trajectory) -> Verdict:
+            self.asked += 1
+            return unscored(Code.OUTAGE, "nobody there")
+
+    again(directory, with_book(directory, EXACT, None, ByHand()))
+    with pytest.raises(UserError, match="judged nothing"):
+        asyncio.run(judge_again(directory, with_book(directory, away := Away("away"), None, ByHand()), "again", concurrency=1))
+    assert away.asked == 1
 
 
 def test_a_rule_that_was_mended_judges_anew(directory: RunLog) -> None:

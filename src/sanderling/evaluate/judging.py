@@ -6,7 +6,7 @@ outweigh every judge's; a line about an attempt's id is bound to the answer that
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from sanderling.runs.files import replace_file
 from sanderling.runs.work import in_parallel
 
 _FIELDS = {"judge", "correct", "score", "code", "reason"}
+_UNASKED = {Code.NOT_ENDED, Code.NO_ANSWER, Code.NO_ACCEPTED, Code.SAME_TEXT}
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,33 @@ async def conclude(
     judged: list[JudgedAttempt] = []
     asked, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
 
+    away, reached = list[str](), False  # why the judge was not reached, and whether it ever was
+
+    async def ask(judge: Judge, case: Trajectory) -> Verdict:
+        nonlocal reached
+        verdict = await patiently_rule_on(case, judge, pauses)
+        if verdict.code is Code.BUDGET:
+            raise BudgetSpentError(verdict.reason)
+        if verdict.code is Code.OUTAGE:
+            away.append(verdict.reason)
+            give_up_if(len(away) >= concurrency)
+        elif verdict.code not in _UNASKED and (verdict.model or not verdict.correct or not any(judge.places)):
+            reached = True  # what a rule before the model finds right is no sign of the model
+        return verdict
+
+    def give_up_if(enough: bool) -> None:
+        if enough and not reached and log.result_file.exists():
+            why = away[-1].rstrip(".")
+            raise UserError(f"{names.first} judged nothing ({why}): the figures of {log.root} stay as they were.")
+
     async def work(episode: Episode) -> None:
-        judged.append(await _judged(episode, asked[episode.question], judges, pauses))
+        judged.append(await _judged(episode, asked[episode.question], judges, ask))
         if on_judged is not None:
             on_judged(len(judged))
 
     await in_parallel(work, episodes, concurrency)
+    give_up_if(bool(away))
     judged.sort(key=lambda one: (places[one.question], one.attempt))
-    heard = [one for one in judged if one.code not in (Code.NOT_ENDED, Code.NO_ANSWER)]
-    if heard and all(one.code is Code.OUTAGE for one in heard) and log.result_file.exists():
-        raise UserError(f"{names.first} judged nothing ({heard[0].reason}): the figures of {log.root} stay as they were.")
     correct = {one.key: one.correct for one in judged}
     result = summarise(
         [replace(one, correct=correct[one.key]) for one in episodes],
@@ -133,26 +151,21 @@ async def conclude(
     return result
 
 
-async def _judged(episode: Episode, question: Question, judges: Judges, pauses: Sequence[float]) -> JudgedAttempt:
+async def _judged(
+    episode: Episode, question: Question, judges: Judges, ask: Callable[[Judge, Trajectory], Awaitable[Verdict]]
+) -> JudgedAttempt:
     """A person's verdict, else the judge's earlier one, else its new one; and the second judge's beside it."""
-
-    async def ask(judge: Judge) -> Verdict:
-        verdict = await patiently_rule_on(case, judge, pauses)
-        if verdict.code is Code.BUDGET:
-            raise BudgetSpentError(verdict.reason)
-        return verdict
-
     case, first = episode.case(question), judges.first
     about: dict[str, Any] = {"question": question.id, "attempt": episode.attempt, "id": episode.id, "ending": episode.ending}
     verdict, correct = judges.known(episode, question, case), judges.by_hand.verdict(case)
     if verdict is None and first is not None and (correct is None or not any(first.places)):
-        verdict = recorded(await ask(first), first.name)
+        verdict = recorded(await ask(first, case), first.name)
     if correct is not None:
         about["before"] = verdict or {}
         verdict = {"correct": correct, "score": float(correct), "code": Code.BY_HAND, "judge": BY_HAND}
     assert verdict is not None, "a judge or a person has decided"
     if judges.second is not None:
-        other = await ask(judges.second)
+        other = await ask(judges.second, case)
         about |= {"second": other.correct, "second_reason": other.reason}
     elif judges.before.second and (before := judges.earlier.get(episode.id)) is not None:
         about |= {"second": before.second, "second_reason": before.second_reason}
