@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from sanderling.agent.places import opened_places, world_directories
@@ -32,7 +33,7 @@ from sanderling.train import launch
 from sanderling.train.checkpoint import CHECKPOINTS, last_step
 from sanderling.train.config import Precision
 from sanderling.train.launch import Launch, check_parallel
-from sanderling.train.metrics import OnProgress, check_watchers
+from sanderling.train.metrics import METRICS, OnProgress, check_watchers, read_metrics
 from sanderling.train.rows import Encoding
 from sanderling.world.disk.store import read_manifest
 
@@ -84,7 +85,12 @@ def run_rl_command(order: Order, report: Report) -> None:
         return launch.Job(job, recipe.title, recipe.rl.steps, done, recipe.watch, settings)
 
     bfloat16 = recipe.rl.trainer.precision is Precision.BFLOAT16
-    Launch(out, recipe.parallel, bfloat16, order.processes).run(begin, _train, _figures, report)
+    if not Launch(out, recipe.parallel, bfloat16, order.processes).run(begin, _train, _figures, report):
+        report.say("This run was finished before: there is nothing left to train.")
+    rewards = [line.get("reward", 0.0) for line in read_metrics(out / METRICS)]
+    if len(rewards) >= 10:
+        first, last = (f"{fmean(some):.2f}" for some in (rewards[:5], rewards[-5:]))
+        report.say(f"Mean reward of the first five steps {first}, of the last five {last}; of each step: {out / METRICS}.")
     world = str(recipe.worlds[0]) if len(recipe.worlds) == 1 else "WORLD"
     asking = f"sanderling ask QUESTION --world {world} --model {model} --profile {recipe.profile}"
     report.say(f"The model is in {model}: ask it with {asking}.")
