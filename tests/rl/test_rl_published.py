@@ -1,6 +1,7 @@
 """The RL recipes of the three systems: every setting stands in its file with its source, and together they fit each other."""
 
 import datetime
+import io
 import re
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
+from rich.console import Console
 from rl_runs import recipe_of, silent, write_given
 
 from sanderling import recipes
@@ -23,6 +25,7 @@ from sanderling.rl.credit import IgpoConfig
 from sanderling.rl.launch import Order, prepare, run_rl_command
 from sanderling.rl.losses import PpoConfig, RatioTo
 from sanderling.runs.files import LOCK
+from sanderling.runs.progress import Report
 from sanderling.runs.run import DATABASE
 
 SERVED = ("rl.pipeline.placement=served", "sampler.served=m")
@@ -245,6 +248,9 @@ def test_fresh_begins_again_once_everything_is_checked(given: Path, tmp_path: Pa
     assert left <= {LOCK, DATABASE, "rl.toml"}, "no rollouts, batches or checkpoints that a new run could take for its own"
     run_rl_command(Order(recipe_of(given, "rl.steps=2"), out, fresh=True), silent())
     assert (out / "model" / "config.json").is_file()
+    said = io.StringIO()
+    run_rl_command(Order(recipe_of(given, "rl.steps=2"), out), Report(Console(file=said, width=200)))
+    assert "finished before" in said.getvalue()
 
 
 def test_the_day_that_agents_see_is_that_of_the_beginning(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
