@@ -269,7 +269,7 @@ def credit() -> dict[str, Any]:
     """Of every estimator: each part of the advantages of all tables' turns, projected on two directions."""
     configs = {"grpo": GrpoConfig(), "grpo sample": GrpoConfig(deviation="sample", penalty_weight=0.5)}
     configs |= {"loo": LeaveOneOutConfig(), "loo signed": LeaveOneOutConfig(right_above=0.5, scale=2.0)}
-    modes = [mode for mode in IgpoMode if mode is not IgpoMode.STATE]  # tests/rl/test_estimators.py has its values
+    modes = [mode for mode in IgpoMode if mode is not IgpoMode.STATE]  # tests/rl/test_estimators.py has it turn by turn
     for mode, assignment, discount, form in itertools.product(modes, Assignment, Discount, PenaltyForm):
         name = " ".join(["igpo", mode, assignment, discount, form])
         configs[name] = IgpoConfig(mode=mode, assignment=assignment, discount=discount, penalty_form=form)

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from statistics import fmean, pstdev
 
 import numpy as np
 import pytest
@@ -132,6 +133,37 @@ def test_against_those_who_stood_before_the_same_a_gain_counts_what_the_turn_did
     assert sizes[1] < 1.5 * sizes[0], "groups whose gains nearly agree do not drive up the others' scale"
     with pytest.raises(ValueError, match="others would be paid for a penalty"):
         credit.IgpoConfig(mode=credit.IgpoMode.STATE, penalty_form=credit.PenaltyForm.AS_RELEASED)
+
+
+def state_by_hand(batch: list[dict], gamma: float) -> list[float]:
+    """The mode `state` turn by turn, as its docstring has it, with a turn's own gains and a weight of 1."""
+    turns, sizes = [], []
+    for t in batch:
+        for k in range(len(t["gains"])):
+            to_go = sum(gamma ** (j - k) * (gain or 0.0) for j, gain in enumerate(t["gains"]) if j >= k)
+            turns.append((t["outcome"] is not None, (t["group"], *t["calls"][:k]), to_go))
+    credit_of = []
+    for place, (scored, state, to_go) in enumerate(turns):
+        others = [turn[2] for i, turn in enumerate(turns) if i != place and turn[:2] == (True, state)]
+        credit_of.append(to_go - fmean(others) if scored and others else 0.0)
+    for group in {t["group"] for t in batch}:
+        outcomes = [t["outcome"] for t in batch if t["group"] == group and t["outcome"] is not None]
+        spread = pstdev(outcomes) if outcomes else 0.0
+        sizes += [abs(one - fmean(outcomes)) / spread if spread else 0.0 for one in outcomes]
+    whole = sum(map(abs, credit_of))
+    by_size = sum(one * one for one in credit_of) / whole if whole else 1.0
+    return [one * min(max(fmean(sizes or [0.0]), 0.3) / by_size, 10.0) for one in credit_of]
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+@settings(max_examples=25)
+@given(batch=batches())
+def test_the_mode_state_is_what_its_words_say(gamma, batch):
+    free = [{**t, "trained": True, "capped": [False] * len(t["gains"])} for t in batch]
+    mode, own = credit.IgpoMode.STATE, credit.Assignment.OWN_TURN
+    estimate = credit.build_estimator(credit.IgpoConfig(mode=mode, assignment=own, gamma=gamma, gain_weight=3.0))
+    expected = 3.0 * np.array(state_by_hand(free, gamma))
+    np.testing.assert_allclose(estimate.components(table_of(free)).gain, expected, rtol=1e-3, atol=1e-9)  # sizes have EPS
 
 
 def test_as_released_groups_whose_gains_do_not_differ_are_in_the_scale():
