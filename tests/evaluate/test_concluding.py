@@ -13,6 +13,7 @@ from measured_runs import go, questions
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Seeds, Trajectory
 from sanderling.core.types import Ending
+from sanderling.data.importing import open_trajectories
 from sanderling.evaluate.benchmark_files import load_benchmark
 from sanderling.evaluate.benchmark_rows import Options
 from sanderling.evaluate.benchmarks import get_benchmark
@@ -23,7 +24,7 @@ from sanderling.evaluate.run import EvalConfig, judges_or_own, prepare
 from sanderling.judge.book import ByHand
 from sanderling.judge.opening import JudgeConfig
 from sanderling.judge.rules import RuleJudge, exact_match
-from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, in_order, recorded, unscored
+from sanderling.judge.verdict import META_KEY, Code, Ruling, Verdict, in_order, recorded, unscored, verdict_of
 
 QUESTIONS = [Question(id=f"q{n}", text=f"What is {n}?", answers=(f"a{n}",)) for n in range(3)]
 EXACT = RuleJudge("exact", exact_match)
@@ -153,6 +154,17 @@ def test_an_id_is_bound_to_the_answer_that_was_judged(directory: RunLog, tmp_pat
     directory.append(attempt(QUESTIONS[2], 1, "c"))
     _, later = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, None)))
     assert later["q0-1"].correct is later["q2-1"].correct is False, "another answer is another matter"
+
+
+def test_whoever_reads_a_runs_attempts_has_what_was_said_last(directory: RunLog, tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("q0-1,yes\n")
+    again(directory, with_book(directory, EXACT, None, by_hand_of(directory, file)))
+    directory.append(attempt(QUESTIONS[2], 1, "a2"))  # it had met an outage
+    for found in (directory.records(), open_trajectories(directory.root)):
+        said = {one.id: one for one in found}
+        assert said["q0-1"].meta[META_KEY] == {"judge": "by hand", "correct": True, "score": 1.0, "code": "by_hand"}
+        assert verdict_of(said["q0-0"], "exact") is verdict_of(said["q2-1"], "exact") is True
 
 
 def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunLog) -> None:

@@ -21,6 +21,7 @@ from sanderling.data.conversation import ImportReport
 from sanderling.data.layouts import LAYOUTS, REPEATED, Layout, entries_in, layout_of, messages_layout
 from sanderling.data.messages import conversation_field, messages_in
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
+from sanderling.judge.book import judged_records
 from sanderling.runs.files import PACKED, check_places, is_device, or_cannot, replace_file
 from sanderling.runs.jsonl import (
     Lines,
@@ -31,7 +32,7 @@ from sanderling.runs.jsonl import (
     read_parquet,
     write_trajectories,
 )
-from sanderling.runs.run import DATABASE, records
+from sanderling.runs.run import DATABASE
 from sanderling.tools.recording import is_recording, read_recording, trajectories_of
 
 _GIVE_UP = 1_000  # entries in no known layout at the beginning of a file, after which it is no recording
@@ -63,7 +64,7 @@ def find_places(sources: Sequence[Path]) -> list[Place]:
     """
     found: dict[Path, tuple[Path, str]] = {}
     for source in sources:
-        if (source / DATABASE).is_file() and any(True for _ in records(source)):  # a run that has made some
+        if (source / DATABASE).is_file() and any(True for _ in judged_records(source)):  # a run that has made some
             found.setdefault(source.resolve(), (source, source.name))
         elif source.is_dir():
             for path in sorted(path for path in source.rglob("*") if _importable(path) and path.is_file()):
@@ -201,7 +202,7 @@ class Import:
 
 def _rows(path: Path) -> Iterator[Any]:
     if path.is_dir():
-        return records(path)
+        return judged_records(path)
     return read_parquet(path) if is_trajectory_parquet(path) else open_rows(path)
 
 
@@ -213,7 +214,7 @@ def open_trajectories(path: Path | str) -> Iterator[Trajectory]:
     """
     path = Path(path)
     if path.is_dir():
-        return records(path) if (path / DATABASE).is_file() else _imported(path)
+        return judged_records(path) if (path / DATABASE).is_file() else _imported(path)
     if not path.exists():
         raise UserError(f"There is no file {path}: give a store (.jsonl), a .parquet file, or recorded files.")
     with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:

@@ -24,7 +24,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.record import Question, Trajectory, encode_record
 from sanderling.data.questions import read_questions, write_questions
 from sanderling.evaluate.result import Episode, EvalResult, GuardFigures, JudgedAttempt, Key, Record, answers_digest, episode_of
-from sanderling.judge.book import ByHand
+from sanderling.judge.book import JUDGED, ByHand, as_last_judged
 from sanderling.judge.verdict import META_KEY
 from sanderling.policy.budget import Prices
 from sanderling.runs.files import close_directory, locked
@@ -34,7 +34,7 @@ from sanderling.world.guard import GuardKind, GuardLine
 
 JUDGE = "judge"
 # Tables of run.db: what the run is, verdicts by attempt, and what a person brought; then keys that are no attempt's id.
-_ABOUT, _JUDGED, _BY_HAND = "about", "judged", "by_hand"
+_ABOUT, _BY_HAND = "about", "by_hand"
 _STATE, _SETUP, _JUDGED_BY = "evaluation", "attempts", ""
 _OR_ELSE = "go on with those, or choose another store"
 T = TypeVar("T")
@@ -246,12 +246,12 @@ class RunLog:
         return next(self.records([episode]))
 
     def records(self, episodes: Iterable[Episode] | None = None) -> Iterator[Trajectory]:
-        """These attempts whole, or all, one by one."""
-        with self._read(RECORDS) as table:
+        """These attempts whole, or all, one by one, with what was said of them last."""
+        with self._read(RECORDS) as table, self._read(JUDGED) as said:
             ids = [one.id for one in episodes] if episodes is not None else table.keys() if table is not None else []
             for id in ids:
-                assert table is not None, "its attempts were read from it"
-                yield table.record(id)
+                assert table is not None and said is not None, "its attempts were read from it"
+                yield as_last_judged(table.record(id), said.get(id))
 
     def append(self, trajectory: Trajectory, *, durable: bool = True) -> Episode:
         episode = episode_of(trajectory)
@@ -272,15 +272,15 @@ class RunLog:
     def write_verdicts(self, judged: Iterable[JudgedAttempt], by: JudgedBy) -> None:
         """Replace the verdicts, all at once."""
         values = {one.id: one.model_dump(mode="json", exclude_defaults=True) for one in judged}
-        self.run.table(_JUDGED).replace({_JUDGED_BY: by._asdict()} | values)
+        self.run.table(JUDGED).replace({_JUDGED_BY: by._asdict()} | values)
 
     def verdicts(self) -> list[JudgedAttempt]:
         """Who was right, attempt by attempt; none before the run was judged. Raises UserError."""
-        return [self._as(JudgedAttempt, value) for id, value in self._values(_JUDGED).items() if id != _JUDGED_BY]
+        return [self._as(JudgedAttempt, value) for id, value in self._values(JUDGED).items() if id != _JUDGED_BY]
 
     def judged_by(self) -> JudgedBy | None:
         """Whose verdicts they are; None: there are none."""
-        found = self._values(_JUDGED).get(_JUDGED_BY)
+        found = self._values(JUDGED).get(_JUDGED_BY)
         return None if found is None else JudgedBy(**found)
 
     def by_hand(self) -> ByHand:

@@ -28,11 +28,11 @@ from sanderling.core.plugins import code_of
 from sanderling.core.profiles import one_line
 from sanderling.core.record import Trajectory, encode_record
 from sanderling.judge.opening import JudgeConfig
-from sanderling.judge.verdict import BY_HAND, Code, Judge, Ruling, Verdict, decided, rule_on, with_verdict
+from sanderling.judge.verdict import BY_HAND, META_KEY, Code, Judge, Ruling, Verdict, decided, rule_on, with_verdict
 from sanderling.policy.budget import BudgetConfig
 from sanderling.runs.files import replace_file
 from sanderling.runs.jsonl import check_name, write_trajectories
-from sanderling.runs.run import Run, Table, beside
+from sanderling.runs.run import RECORDS, Run, Table, beside, reading
 from sanderling.runs.work import in_parallel
 
 _YES, _NO = ("1", "true", "yes", "correct"), ("0", "false", "no", "incorrect")
@@ -154,6 +154,33 @@ class CachedJudge:
         """The book's verdict; None: there is none."""
         return self._book.find(key_of(trajectory, self._judge))
 
+
+# -- of a run that was judged again -------------------------------------------------------------------------------------------
+
+JUDGED = "judged"  # the run's table of what was said last of its attempts, by their ids
+
+
+def as_last_judged(trajectory: Trajectory, said: Mapping[str, Any] | None) -> Trajectory:
+    """The trajectory with what was said of it last (an entry of `JUDGED`), where that is not the verdict that it has."""
+    own = trajectory.meta.get(META_KEY) or {}
+    if said is None or said["ending"] != trajectory.ending:  # of an attempt before it, which met an outage
+        return trajectory
+    if all(said.get(name) == own.get(name) for name in ("judge", "correct")):
+        return trajectory
+    found = {name: said[name] for name in ("judge", "correct", "score", "reason", "code") if name in said}
+    return trajectory.model_copy(update={"meta": {**trajectory.meta, META_KEY: found}})
+
+
+def judged_records(directory: Path) -> Iterator[Trajectory]:
+    """A run's trajectories, each with what was said of it last. Raises UserError for one that is damaged."""
+    with reading(directory) as tables:
+        said = tables(JUDGED)[0]
+        for table in tables(RECORDS):
+            for id in table.keys():  # noqa: SIM118 (a table is no dictionary)
+                yield as_last_judged(table.record(id), said.get(id))
+
+
+# -- a file -----------------------------------------------------------------------------------------------------------------
 
 _BATCH = 16  # trajectories judged together, for each one under way
 

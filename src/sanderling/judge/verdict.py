@@ -108,14 +108,10 @@ async def rule_on(trajectory: Trajectory, judge: Judge) -> Verdict:
 
 
 async def patiently_rule_on(trajectory: Trajectory, judge: Judge, pauses: Sequence[float] = (1.0, 2.0)) -> Verdict:
-    """:func:`rule_on`, asked again after each of these seconds while that may help.
-
-    A model's server that is away was tried for half a minute by then.
-    """
-    again = {Code.JUDGED} if any(judge.places) else {Code.JUDGED, Code.OUTAGE}
+    """:func:`rule_on`, asked again after each of these seconds while that may help: a model's server was tried long enough."""
     verdict = await rule_on(trajectory, judge)
     for pause in pauses:
-        if verdict.ruling is not Ruling.UNSCORED or verdict.code not in again:
+        if verdict.correct is not None or verdict.code not in (Code.JUDGED, *([] if any(judge.places) else [Code.OUTAGE])):
             break
         await asyncio.sleep(pause)
         verdict = await rule_on(trajectory, judge)
