@@ -26,6 +26,7 @@ from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.core.record import NodeKind, Trajectory
 from sanderling.core.types import Ending
+from sanderling.data.importing import open_trajectories
 from sanderling.recipes.tiny import SHIPPED_BASE
 from sanderling.runs.jsonl import TrajectoryStore
 
@@ -111,7 +112,8 @@ def test_what_is_kept_is_listed_and_shown(asked: tuple[str, list[dict[str, Any]]
     for to, wanted in (("md", "It has nine mills. *(not found"), ("html", "Tom Vell built it [1]."), ("jsonl", '"answer":"<')):
         run("export", "last", "--to", to, "--out", tmp_path / f"a.{to}")
         assert wanted.replace("<", "Tom") in (tmp_path / f"a.{to}").read_text()
-    assert [one.id for one in TrajectoryStore(tmp_path / "a.jsonl")] == [one.id for one in kept()[1]]
+    run("export", "last", "--to", "parquet", "--out", tmp_path / "a.parquet")
+    assert list(open_trajectories(tmp_path / "a.parquet")) == list(TrajectoryStore(tmp_path / "a.jsonl")) == kept()[1]
     with pytest.raises(UserError, match="There is no session 'nope'"):
         run("show", "nope")
 

@@ -113,6 +113,7 @@ class To(StrEnum):
     MD = "md"
     HTML = "html"
     JSONL = "jsonl"
+    PARQUET = "parquet"
     ATIF = "atif"
 
 
@@ -121,7 +122,7 @@ def export(
     to: Annotated[To, option("--to", "capsule: one file with all that was read, which can be replayed.")] = To.CAPSULE,
     out: Annotated[Path | None, option("--out", "By default named after the session, here.", "FILE", RUN)] = None,
 ) -> None:
-    """Write a session, or a file's trajectories: as a capsule, to read (md, html), as records (jsonl), for others (atif)."""
+    """Write a session, or a file's trajectories: as a capsule, to read (md, html), as records (jsonl, parquet), for others (atif)."""
     session, records = _named(name)
     id = Path(name).stem if session is None else session.id
     path = out or Path(f"{id}.{to.value}")
@@ -135,7 +136,7 @@ def export(
         )
         show(f"{path}: {held}. Whoever has it can run sanderling replay {path}")
         return
-    if to is To.JSONL:
+    if to in (To.JSONL, To.PARQUET):
         write_trajectories(path, records)
     elif to is To.ATIF:
         # The last record of a session holds the whole conversation.

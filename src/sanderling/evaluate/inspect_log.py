@@ -34,7 +34,7 @@ def export_run(place: Path, out: Path, *, texts: bool) -> int:
     Raises UserError for a directory that is no finished run, and for a file name that is no log's.
     """
     if out.suffix != ".eval":
-        raise UserError(f"{out.name} is no log of Inspect: call it something that ends in .eval.")
+        raise UserError(f"{out.name} ends in none of .eval (a log of Inspect), .jsonl and .parquet (trajectories): rename it.")
     log = RunLog(place)
     run, result = log.require(), EvalResult.load(log.result_file)
     judged = {one.key: one for one in log.verdicts()}
