@@ -1,11 +1,13 @@
 """Servers on loopback for tests that speak HTTP."""
 
 import json
+import secrets
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,15 @@ def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def free_port() -> int:
+    """A port at which nobody listens: not of those (from 32,768 on) that tests beside this one get when they want any."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

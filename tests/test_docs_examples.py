@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from loopback import free_port
 from typer.testing import CliRunner
 
 from sanderling.cli.main import build_app
@@ -45,6 +46,13 @@ def first_block(page: Path) -> list[list[str]]:
     found = re.search(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     lines = found[1].replace("\\\n", " ").splitlines() if found else []
     return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def elsewhere(commands: list[list[str]]) -> list[list[str]]:
+    """The same commands at a port that is free: others may be at theirs, such as these tests beside these."""
+    port = str(free_port())
+    moved = [[re.sub(r"\b80(18|19|20)\b", port, word) for word in words] for words in commands]
+    return [[*words[:-1], "--port", port, "&"] if words[1:3] == ["dock", "up"] else words for words in moved]
 
 
 def start(words: Sequence[str]) -> subprocess.Popen[str]:
@@ -101,4 +109,4 @@ def test_the_example_that_opens_a_page_runs(
     commands = first_block(page)
     assert commands, "no block of shell"
     with ExitStack() as ends:
-        run(commands, ends)
+        run(elsewhere(commands), ends)

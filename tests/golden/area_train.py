@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import warnings
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from loopback import free_port
 
 TOLERANCE = 1e-4
 """Of floats in float32 weights and what follows from them; what is pure float64 arithmetic is pinned as text, to 8 decimals."""
@@ -65,9 +65,7 @@ def _everything(scratch: Path) -> dict[str, Any] | None:
     write_trajectories(scratch / "data.jsonl", [scripted(number, SCRIPTS[number % 6], text=True) for number in range(16)])
     (scratch / "sft.toml").write_text(SETTINGS)
     (scratch / "meeting").mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     child = os.fork()
     rank = 1 if child == 0 else 0
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,18 +73,21 @@ def test_killed_amid_judging_no_verdict_is_paid_twice(tmp_path: Path, kills: tup
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def say(messages: list[dict[str, str]], _: int) -> str:
-        time.sleep(0.02)
+        if len(server.asked) >= kill_at:
+            struck.wait(60)
         return '{"correct": "no", "confidence": 10}' if number_in(messages) % 3 else '{"correct": "yes"}'
 
     with billing(say) as server:
         where = ["--out", str(out), "--set", f"budget.cache={tmp_path / 'cache'}", "--set", "concurrency=2", "--form", "hle"]
         command = [*COMMAND, str(file), "--judge", f"{server.url}#m", *where]
         for kill_at in kills:
+            struck = threading.Event()
             running = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
             while len(server.asked) < kill_at and running.poll() is None:
                 time.sleep(0.002)
             running.send_signal(signal.SIGKILL)
             assert running.wait() == -signal.SIGKILL and not out.exists()
+            struck.set()
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2_000:]
         assert 40 <= len(server.asked) <= 40 + 2 * len(kills)

@@ -237,7 +237,7 @@ def asking(text: str) -> tuple[Message, ...]:
 
 
 def client_over(server: Billing, ledger: Ledger | None = None, prices: Prices | None = None, **options) -> RequestClient:
-    client = HttpClient(server.url, retries=2, backoff_s=0.001, timeout_s=0.3)
+    client = HttpClient(server.url, retries=2, backoff_s=0.001)
     return RequestClient(ChatEndpointPolicy(client, "m"), ledger=ledger, prices=prices or Prices(), **options)
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import date
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import PROFILES
 from sanderling.core.record import NodeKind, Trajectory
-from sanderling.core.types import Ending
+from sanderling.core.types import Ending, SystemClock
 from sanderling.data.importing import open_trajectories
 from sanderling.recipes.tiny import SHIPPED_BASE
 from sanderling.runs.jsonl import TrajectoryStore
@@ -272,6 +273,7 @@ def test_an_outage_is_resumed_with_its_settings_and_its_account(
         return researcher(messages)
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SystemClock, "today", lambda self: date(2026, 3, 1))  # both are asked on one day, also at midnight
     with openai_server(said) as (url, taken, _):
         run("ask", FIRST, "--docs", "notes", "--model", f"{url}?retries=0#m", "--out", "whole.jsonl", "--no-save")
         down[0] = True

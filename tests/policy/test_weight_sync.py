@@ -210,8 +210,8 @@ class Files:
         return Path("/shared") / f"weights-{version:08}"
 
 
-def connect(server, timeout_s=60.0, **settings):
-    root = HttpClient(server.url.removesuffix("/v1"), retries=1, backoff_s=0.001, timeout_s=timeout_s)
+def connect(server, **settings):
+    root = HttpClient(server.url.removesuffix("/v1"), retries=1, backoff_s=0.001, timeout_s=60.0)
     policy = CompletionEndpointPolicy(HttpClient(server.url, retries=0, backoff_s=0.001), "m", LetterTokenizer())
     files = Files()
     return VllmServer(root, policy, files, **settings), policy, files
@@ -255,7 +255,7 @@ async def test_nobody_samples_over_keys_and_values_that_stay(monkeypatch):
 @pytest.mark.parametrize("failure", [plain({"error": "out of memory"}, 500), hang_up])
 async def test_what_fails_midway_stays_paused_until_the_next_update(failure):
     with serve(PAUSED, failure, failure, PAUSED, RELOADED, EMPTY, RESUMED) as server:
-        sync, policy, _ = connect(server, timeout_s=2.0)
+        sync, policy, _ = connect(server)
         with pytest.raises(PolicyOutageError):
             await sync.publish({}, 1)
         assert policy.version == 0 and "/resume" not in paths(server)

@@ -1,11 +1,11 @@
 """Outages of tools, the model and judges: tried again, left out, never a zero; and what a kill leaves of them."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 import pytest
 from bandit import CONFIG, QUESTIONS, Bandit, changed, run, same_weights
+from loopback import free_port
 from train_records import PROFILE, WordTokenizer, record
 
 from sanderling.agent.places import ReaderConfig, opened_reader
@@ -255,9 +255,7 @@ def answered(answer: str | None, ending: Ending = Ending.ANSWERED) -> Trajectory
 
 
 def dead_address() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}/v1#judge"
+    return f"http://127.0.0.1:{free_port()}/v1#judge"
 
 
 class Says:

@@ -1,10 +1,10 @@
 """What is written outside the package trains as what is built in: an estimator, a loss, an outcome; and RL on one page."""
 
-import socket
 from pathlib import Path
 
 import numpy as np
 import pytest
+from loopback import free_port
 from rl_runs import arguments, recipe_of, silent, write_given
 from safetensors.numpy import load_file
 from sft_runs import weights
@@ -216,9 +216,7 @@ def test_a_server_that_takes_shorter_contexts_than_rollouts_may_have_is_refused(
 
 def test_a_server_that_is_gone_is_told_in_a_sentence(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sanderling.policy.endpoint._LONGEST_PAUSE_S", 0.001)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    address = f"http://127.0.0.1:{free_port()}/v1"
     placed = ["rl.pipeline.placement=served", f"sampler.endpoint={address}", "sampler.served=m"]
     with pytest.raises(UserError, match=r"could not be handed the weights \(.*gave no answer.*\): .* to resume"):
         run(recipe_of(given, *placed), tmp_path / "out")

@@ -8,16 +8,17 @@ from sanderling.runs.work import in_parallel
 
 
 async def test_results_are_in_the_order_of_the_items_and_never_more_than_the_limit_run() -> None:
-    running, most, ended = 0, 0, list[int]()
+    running, most, ended, last = 0, 0, list[int](), asyncio.Event()
 
     async def slow(number: int) -> str:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        # the first takes longest, so that it ends last
-        await asyncio.sleep(0.05 if number == 0 else 0.001)
+        await (last.wait() if number == 0 else asyncio.sleep(0.001))  # the first takes longest, so that it ends last
         running -= 1
         ended.append(number)
+        if len(ended) == 5:
+            last.set()
         return f"r{number}"
 
     assert await in_parallel(slow, range(6), 2) == [f"r{number}" for number in range(6)]

@@ -88,7 +88,7 @@ def end(process: subprocess.Popen[str]) -> str:
 
 def test_the_command_serves_and_ends_in_order(directory):
     with server("world", "serve", str(directory), "--port", "0") as (process, url):
-        with httpx.Client(base_url=url) as client:
+        with httpx.Client(base_url=url, timeout=60) as client:
             assert client.get("/health").json() == {"status": "ok", "world": "small"}
             assert client.post("/search", json={"q": "ripley"}).json()["organic"][0]["link"] == FILM
             assert f"URL Source: {FILM}\n" in client.get(f"/r/{FILM}").text
@@ -183,12 +183,12 @@ def test_damage_is_a_503_and_a_line_in_the_log(directory, tmp_path):
     broken.write_bytes(broken.read_bytes().replace(b"Sigourney Weaver", b"Sigourney Beaver", 1))
     with server("world", "serve", str(broken.parent), "--port", "0", "--dialect", "jina", "--dialect", "mcp") as (process, url):
         for address, status in ((FILM, 503), ("https://b.example/x?y=1&z=a%2Fb", 200), (FILM, 503)):
-            reply = httpx.get(f"{url}/{address}")
+            reply = httpx.get(f"{url}/{address}", timeout=60)
             assert reply.status_code == status and "Beaver" not in reply.text and str(tmp_path) not in reply.text
         call = {"name": "visit", "arguments": {"urls": [FILM]}}
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         accept = {"Accept": "application/json, text/event-stream"}
-        assert "cannot be read at the moment" in httpx.post(f"{url}/mcp", json=asked, headers=accept).text
+        assert "cannot be read at the moment" in httpx.post(f"{url}/mcp", json=asked, headers=accept, timeout=60).text
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=20)
     lines = [line for line in log.splitlines() if "503" in line]

@@ -150,10 +150,11 @@ ATTEMPTS = {
     "much shared memory": Attempt(
         "import mmap\nm = mmap.mmap(-1, 300 << 20)\nfor at in range(0, 300 << 20, 4096): m[at] = 1\nTrue", "limits"
     ),
-    "much memory of several processes": Attempt(
-        "r, w = os.pipe()\nfor _ in range(6):\n    if os.fork() == 0:\n        a = bytearray(b'x' * (60 << 20))\n"
+    "much memory of several processes": Attempt(  # each within its limit, and held, since they are looked at now and then
+        "r, w = os.pipe()\nfor _ in range(6):\n    if os.fork() == 0:\n"
+        "        a = bytearray(40 << 20); a[::4096] = b'x' * 10_240\n"
         "        os.write(w, b'1')\n        time.sleep(30)\n        os._exit(0)\n"
-        "said = b''\nwhile len(said) < 6: said += os.read(r, 6)\nTrue", "limits"
+        "said = b''\nwhile len(said) < 6: said += os.read(r, 6)\ntime.sleep(5)\nTrue", "limits"
     ),
     "memory that is a file": Attempt("os.write(os.memfd_create('x'), bytes(1 << 20)) == 1 << 20", "filter"),
     "memory by the old interface": Attempt("n = call(29, 0, 50 << 20, 0o1600); n >= 0 and call(31, n, 0, 0) == 0", "filter"),
@@ -178,10 +179,10 @@ ATTEMPTS = {
     "a loop that hears no signal": Attempt(
         "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); sum(range(200_000_000)) > 0", "wide"
     ),
-    "stand still": Attempt("import signal\nif os.fork() == 0:\n    time.sleep(3); os.kill(os.getppid(), 18); os._exit(0)\n"
+    "stand still": Attempt("import signal\nif os.fork() == 0:\n    time.sleep(10); os.kill(os.getppid(), 18); os._exit(0)\n"
                            "os.kill(os.getpid(), signal.SIGSTOP); True", "wide"),
     "another program that takes long": Attempt(
-        "import subprocess; subprocess.run([sys.executable, '-c', 'import time; time.sleep(3)']).returncode == 0", "wide"
+        "import subprocess; subprocess.run([sys.executable, '-c', 'import time; time.sleep(10)']).returncode == 0", "wide"
     ),
     "much processor time": Attempt(
         "sum(range(200_000_000)) > 0", "wide", limits=TIGHT.model_copy(update={"seconds": 30.0, "cpu_seconds": 1.0})

@@ -135,15 +135,15 @@ async def test_a_call_may_take_longer_than_others_wait_and_is_stopped_on_time(tm
 
 
 @pytest.mark.parametrize(
-    ("how", "sentence"),
+    ("how", "start_s", "sentence"),
     [
-        ("die", "exit status 3 (cannot start: the disk is full)"),
-        ("hang", "did not answer within 1 seconds"),
+        ("die", 60.0, "exit status 3 (cannot start: the disk is full)"),
+        ("hang", 1.0, "did not answer within 1 seconds"),
     ],
 )
-async def test_a_server_that_does_not_come_up_says_why(how: str, sentence: str) -> None:
+async def test_a_server_that_does_not_come_up_says_why(how: str, start_s: float, sentence: str) -> None:
     with pytest.raises(UserError, match="does not come up") as error:
-        async with opened_servers({"odd": odd(how, start_s=1.0)}):
+        async with opened_servers({"odd": odd(how, start_s=start_s)}):
             pass
     assert sentence in str(error.value)
     with pytest.raises(UserError, match="no command or folder"):
@@ -164,7 +164,8 @@ async def test_a_server_that_does_not_come_up_says_why(how: str, sentence: str) 
 async def test_a_server_that_breaks_is_an_outage_with_its_reason_and_started_again_for_the_next_call(
     how: str, tool: str, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sanderling.tools.mcp.process._GRACE_S", 0.2)
+    if how == "heir":  # the others end by themselves, and how is known in that time
+        monkeypatch.setattr("sanderling.tools.mcp.process._GRACE_S", 0.2)
     async with tools(odd(how, reply_mb=1)) as found:
         with pytest.raises(ToolOutageError) as error:
             await found[tool]({"text": "x"}, ToolContext())
@@ -184,7 +185,10 @@ async def test_only_what_does_no_harm_is_called_again(tmp_path: Path) -> None:
         assert (await found["echo"]({"text": "b"}, ToolContext())).text == "b"
 
 
-async def test_a_server_that_does_not_come_back_is_not_started_at_every_call(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_come_back_is_not_started_at_every_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sanderling.tools.mcp.server._FIRST_PAUSE_S", 600.0)  # longer than nine calls take anywhere
     async with tools(odd("once", str(tmp_path / "n"))) as found:
         for _ in range(9):
             with pytest.raises(ToolOutageError, match=r"asked to die|only once"):
@@ -195,8 +199,9 @@ async def test_a_server_that_does_not_come_back_is_not_started_at_every_call(tmp
 async def test_an_episode_that_is_cancelled_while_a_server_starts_leaves_nothing() -> None:
     server = server_to("odd", odd("hang"))
     opening = asyncio.create_task(server.open())
-    await asyncio.sleep(0.3)
-    assert server.process and server.process.pid
+    async with asyncio.timeout(20):  # of the 30 that it may take to start
+        while not (server.process and server.process.pid):  # noqa: ASYNC110 - nothing tells us
+            await asyncio.sleep(0.01)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
@@ -338,8 +343,11 @@ def test_a_server_does_not_outlive_us_however_we_end(path: str) -> None:
     ours.kill()
     ours.wait()
     ours.stdout.close()
-    for _ in range(1_000):
-        if not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text():
+    for _ in range(3_000):
+        try:
+            if " Z " in Path(f"/proc/{pid}/stat").read_text():
+                break
+        except OSError:  # it is gone, perhaps while it is looked at
             break
         time.sleep(0.02)
     else:
@@ -356,7 +364,11 @@ async def test_nothing_is_left_open_when_servers_come_and_go(tmp_path: Path) -> 
             pid = int((await found["pid"]({}, ToolContext())).text)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    for _ in range(1_000):  # streams of one that has ended are closed a moment later
+        if (left := len(os.listdir("/proc/self/fd"))) <= before:  # noqa: PTH208
+            break
+        await asyncio.sleep(0.01)
+    assert left <= before
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 

@@ -217,17 +217,17 @@ async def test_a_call_that_is_given_up_is_cancelled_there() -> None:
 
         def call(self: Server, id: Any, arguments: dict[str, Any]) -> None:
             begun.set()
-            hanging.wait(30)
+            hanging.wait(60)
             self.answer(id, {"content": []})
 
         one.call = call  # type: ignore[method-assign]
         server, echo = await opened(url)
         asking = asyncio.create_task(echo({"text": "x"}, ToolContext()))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 30)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        for _ in range(500):
+        for _ in range(3_000):
             if any(said.startswith("notifications/cancelled") for said in one.seen):
                 break
             await asyncio.sleep(0.01)
@@ -244,13 +244,13 @@ async def test_a_call_that_runs_when_its_session_is_forgotten_is_not_made_again(
         begun.append(arguments["text"])
         running.set()
         if arguments["text"] == "slow":
-            go_on.wait(30)
+            go_on.wait(60)
         self.answer(id, {"content": []})
 
     with serving(call=call) as (url, one):
         server, echo = await opened(url)
         slow = asyncio.create_task(echo({"text": "slow"}, ToolContext()))
-        await asyncio.to_thread(running.wait, 10)
+        await asyncio.to_thread(running.wait, 30)
         one.sessions = frozenset()
         assert (await echo({"text": "never began"}, ToolContext())).status is ToolStatus.OK
         with pytest.raises(ToolOutageError, match="session is over"):

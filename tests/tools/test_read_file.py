@@ -124,9 +124,9 @@ async def test_a_document_that_takes_all_there_is_harms_nothing(make: type, tmp_
         archive.writestr("word/document.xml", "<a>" * 3_000_000)
     (tmp_path / "bomb.docx").write_bytes(bomb.getvalue())
     (tmp_path / "good.txt").write_text("All is well.")
-    limits = LIMITS.model_copy(update={"memory_mb": 128, "seconds": 2.0})
+    limits = LIMITS.model_copy(update={"memory_mb": 128, "seconds": 5.0})
     async with reading(make(limits), tmp_path, limits) as tool:
-        programs = PythonTool(tool.tool, limits)
+        programs = PythonTool(tool.tool, LIMITS)
         await programs({"code": "x = bytearray(60 << 20)"}, HERE)
         assert (await tool({"path": "bomb.docx"}, HERE)).status in (ToolStatus.NOT_TEXT, ToolStatus.TIMEOUT)
         assert (await programs({"code": "len(x)"}, HERE)).text == str(60 << 20)

@@ -1,6 +1,5 @@
 """Two real processes over gloo do what one does: the same rollouts, the same steps, and they end together."""
 
-import socket
 import tempfile
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
@@ -13,6 +12,7 @@ import torch
 from bandit import CONFIG, QUESTIONS, changed
 from hypothesis import given
 from hypothesis import strategies as st
+from loopback import free_port
 from safetensors.numpy import load_file
 from sft_runs import write_base, write_data, write_settings
 from shard_ranks import fail_on_rank_1, reinforce, sft_under_torchrun
@@ -119,10 +119,7 @@ def test_torchrun_on_two_machines_is_one_run_that_is_told_of_once(pair, tmp_path
     words = [write_data(tmp_path / "data.jsonl"), "--model", write_base(tmp_path / "base"), "--out", tmp_path / "run"]
     words += ["--recipe", write_settings(tmp_path / "settings.toml"), "--set", "max_steps=2"]
     for told in ("The model is in", "finished before"):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        first, second = pair(sft_under_torchrun, port, list(map(str, words)))
+        first, second = pair(sft_under_torchrun, free_port(), list(map(str, words)))
         assert told in first and second == ""
     assert [line["step"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1, 2]
 

@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,9 +28,9 @@ if __name__ == "__main__":
 
 
 def double(number: int, directory: Path, needed: int) -> tuple[int, int]:
-    """Twice the number, and the process; waits until so many tasks have begun."""
+    """Twice the number, and the process; waits until so many tasks have begun, and something has polled some times."""
     (directory / f"begun-{number}").touch()
-    wait_for(lambda: len(list(directory.glob("begun-*"))) >= needed)
+    wait_for(lambda: len(list(directory.glob("begun-*"))) >= needed and (directory / "polled").exists())
     return 2 * number, os.getpid()
 
 
@@ -38,9 +40,8 @@ def refuse(directory: Path, name: str) -> None:
 
 
 def finish_after(directory: Path, name: str) -> str:
-    """Ends only when another task has failed."""
+    """Ends only when it is known that another task has failed."""
     wait_for(lambda: (directory / name).exists())
-    time.sleep(0.1)
     (directory / "finished").touch()
     return "finished"
 
@@ -82,21 +83,36 @@ def alive(pid: int) -> bool:
 def test_results_come_in_order_from_several_processes_at_a_time(tmp_path: Path) -> None:
     polls: list[int] = []
     tasks = [partial(double, number, tmp_path, 2) for number in (0, 1, 2)]  # the first ends only beside another one
-    found = run_tasks(tasks, 2, lambda: polls.append(os.getpid()), every_s=0.05)
+
+    def poll() -> None:
+        polls.append(os.getpid())
+        if len(polls) > 3:
+            (tmp_path / "polled").touch()
+
+    found = run_tasks(tasks, 2, poll, every_s=0.05)
     assert [result for result, _ in found] == [0, 2, 4]
     processes = {process for _, process in found}
     assert len(processes) == 2
     assert os.getpid() not in processes
     assert set(polls) == {os.getpid()}
-    assert len(polls) > 3  # not only as tasks end, but while they run
+    assert len(polls) > 3  # not only as tasks end, but while they run: they wait for that
 
 
-def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(tmp_path: Path) -> None:
-    tasks = [partial(finish_after, tmp_path, "refused"), partial(refuse, tmp_path, "refused"), *[partial(begun, tmp_path)] * 4]
+def test_the_first_failure_is_raised_as_itself_and_nothing_more_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waited(futures: set[Future[object]], **how: Any) -> Any:
+        done, others = wait(futures, **how)
+        if any(future.exception() for future in done):
+            (tmp_path / "known").touch()
+        return done, others
+
+    monkeypatch.setattr("sanderling.train.launch.wait", waited)
+    tasks = [partial(finish_after, tmp_path, "known"), partial(refuse, tmp_path, "refused"), *[partial(begun, tmp_path)] * 4]
     with pytest.raises(UserError, match=r"^Give it another name\.$") as refused:
         run_tasks(tasks, 2, lambda: None)
     assert type(refused.value) is UserError
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["finished", "refused"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["finished", "known", "refused"]
 
 
 def test_who_hangs_is_not_waited_for_long_after_another_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,15 +76,17 @@ from pathlib import Path
 from sanderling.world.contract import answered
 from sanderling.world.disk.store import open_as_met
 
-seen = set()
-print("reading", flush=True)
-while not Path(sys.argv[2]).exists():
+seen, over = set(), False
+while not over:
+    over = Path(sys.argv[2]).exists()  # and once more, over all that was added
     world = open_as_met(Path(sys.argv[1]))
     count = world.page_count
     found = len(answered(world.search("every", limit=1000)).hits)
     last = answered(world.visit(f"https://w.example/{count - 1}")).status
     beyond = answered(world.visit(f"https://w.example/{count}")).status
     assert (found, last, beyond) == (count, "ok", "not_found"), (count, found, last, beyond)
+    if not seen:
+        print("reading", flush=True)
     seen.add(count)
 print(len(seen))
 """
