@@ -1,6 +1,6 @@
 """docs/settings.md says what every command can be set to, made from the models of settings.
 
-``python tests/test_settings_page.py`` writes the page again.
+``.venv/bin/python tests/test_settings_page.py`` writes the page again.
 """
 
 import re
@@ -187,7 +187,7 @@ def first_sentence(text: str) -> str:
 
 
 def test_the_page_of_settings_is_what_the_models_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == written(), "write it again: python tests/test_settings_page.py"
+    assert PAGE.read_text(encoding="utf-8") == written(), "write it again: .venv/bin/python tests/test_settings_page.py"
 
 
 def test_every_setting_says_what_it_does() -> None:

@@ -22,7 +22,10 @@ from sanderling.cli.train import app as train
 from sanderling.core.config import Frozen
 from sanderling.core.errors import EXTRAS, UserError, need
 from sanderling.core.plugins import load_outside
+from sanderling.core.record import Trajectory
 from sanderling.data.questions import read_questions
+from sanderling.rl.credit import ESTIMATORS
+from sanderling.runs.jsonl import write_trajectories
 from sanderling.synth.capabilities import Capability
 from sanderling.world.contract import Page
 from sanderling.world.disk.building import build_world
@@ -227,7 +230,7 @@ def test_set_help_shows_what_recipe_and_other_settings_give(call: Callable[..., 
     )
     status, told, _ = call("train", "rl", "--recipe", "literesearcher-4b", "--set", "world_seed=7", "--set", "help")
     assert status == 0 and 'title = "literesearcher-4b"' in told and "\nworld_seed = 7\n" in told
-    assert "# Kinds: grpo, leave_one_out, igpo;" in told and "gain_weight" not in told
+    assert f"# Kinds: {', '.join(ESTIMATORS)};" in told and "gain_weight" not in told
     igpo = call("train", "rl", "--set", "help", "--set", "rl.estimator.kind=igpo")[1]
     assert '[rl.estimator]\nkind = "igpo"\n' in igpo and "\ngain_weight = 1.0\n" in igpo
     mine = call("train", "rl", "--recipe", "tiny", "--set", f"rl.estimator.kind={own}:credit", "--set", "help")[1]
@@ -297,13 +300,21 @@ def test_questions_are_written_and_shown(world: Path, tmp_path: Path) -> None:
     assert questions[1].text not in shown
 
 
-def test_questions_replace_no_other_file(world: Path, tmp_path: Path) -> None:
-    (out := tmp_path / "mine.py").write_text("print('mine')\n")
-    with pytest.raises(UserError, match=r"mine\.py holds something else than questions"):
-        run("chains", str(world), "--out", str(out), "--count", "5")
-    assert out.read_text() == "print('mine')\n"
+def test_questions_and_trajectories_replace_nothing_else(world: Path, tmp_path: Path) -> None:
+    mine, asked, recorded = tmp_path / "mine.py", tmp_path / "asked.jsonl", tmp_path / "recorded.jsonl"
     for _ in range(2):
-        run("chains", str(world), "--out", str(tmp_path / "q.jsonl"), "--count", "5")
+        run("chains", str(world), "--out", str(asked), "--count", "5")
+    mine.write_text("print('mine')\n")
+    write_trajectories(recorded, [Trajectory(id="t", question=read_questions(asked)[0], nodes=(), leaf=None, ending=None)])
+    for target in (mine, recorded):
+        before = target.read_bytes()
+        for command in (["chains", world], ["graph", world, "--count", "5"], ["verify", asked, "--world", world]):
+            with pytest.raises(UserError, match=f"{target.name} holds something else than questions"):
+                run(*map(str, command), "--out", str(target))
+        assert target.read_bytes() == before
+    with pytest.raises(UserError, match=r"asked\.jsonl holds something else than trajectories"):
+        write_trajectories(asked, [])
+    assert len(read_questions(asked)) == 5
 
 
 @pytest.mark.parametrize(

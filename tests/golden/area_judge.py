@@ -22,7 +22,7 @@ from sanderling.judge.verdict import in_order, recorded, rule_on
 from sanderling.runs.jsonl import write_trajectories
 
 RULES = (
-    *("contains", "exact", "normalised", "f1", "f1:0.5", "numeric", "numeric:0.01", "verbatim"),
+    *("contains", "exact", "f1", "f1:0.5", "numeric", "numeric:0.01", "verbatim"),
     *("gaia", "squad_em", "squad_f1", "squad_f1:0.5"),
 )
 TRIPLES = 2_000

@@ -20,6 +20,11 @@ def episode(answer: str | None, accepted: tuple[str, ...] = ("Oslo",), ending: E
     return Trajectory(id="t", question=question, nodes=(), leaf=None, ending=ending, answer=answer)
 
 
+def test_every_rule_stands_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    assert [rule for rule in RULES if f"`{rule}" not in page] == []
+
+
 @pytest.mark.parametrize("ending", list(Ending))
 async def test_outages_are_unscored_and_silence_is_zero(ending: Ending):
     score = score_trajectory(episode(None, ending=ending), exact_match)

@@ -89,8 +89,12 @@ def test_judges_are_compared_and_a_person_settles(place: Path, tmp_path: Path) -
     assert after.pass_at_1.value > exact.pass_at_1.value
     assert "exact against a person" in call("agree", out).output
     (tmp_path / "typo.csv").write_text("question,answer,correct\nseal-0/nowhere,Oslo,yes\n")
-    typo = call("judge", out, "--verdicts", tmp_path / "typo.csv")
-    assert typo.exit_code == 0 and "1 lines of --verdicts are about no attempt (such as seal-0/nowhere: Oslo)" in typo.output
+    typo = call("judge", out, "--verdicts", tmp_path / "typo.csv").exception
+    assert isinstance(typo, UserError) and "No line of" in str(typo) and "question,answer,correct" in str(typo)
+    partly = tmp_path / "partly.csv"
+    partly.write_text(settle.read_text().rstrip() + "\nseal-0/nowhere,Oslo,yes,\n")
+    told = call("judge", out, "--verdicts", partly)
+    assert told.exit_code == 0 and "1 lines of --verdicts are about no attempt (such as seal-0/nowhere: Oslo)" in told.output
     assert call("judge", out, "--verdicts", settle).exit_code == 0
     rerun = run(place, out, "seal-0", "seal-0.jsonl", "--judge", "exact")
     assert rerun.exit_code == 0 and EvalResult.load(out / "result.json").by_hand == after.by_hand, "the run remembers"

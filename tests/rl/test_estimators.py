@@ -29,6 +29,12 @@ SCALED_OVER_THE_BATCH = (credit.IgpoMode.RETURNS, credit.IgpoMode.STATE, credit.
 """Modes whose gains have one scale over all groups."""
 
 
+def test_every_estimator_is_tested_here_and_stands_on_its_page():
+    assert {config.kind for config in CONFIGS} == {*credit.ESTIMATORS}
+    page = (Path(__file__).parents[2] / "docs" / "rl.md").read_text(encoding="utf-8")
+    assert [name for name in credit.ESTIMATORS if f"`{name}`" not in page] == []
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=repr)
 @settings(max_examples=12)
 @given(batch=batches(), gains=st.lists(grid, min_size=1, max_size=4))

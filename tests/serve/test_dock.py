@@ -38,7 +38,7 @@ from sanderling.serve.dock.dock import Dock
 from sanderling.serve.dock.pool import DockError
 from sanderling.serve.limits import ServerSettings
 from sanderling.tools.contract import ToolContext, ToolOutageError
-from sanderling.tools.mcp.config import ServerConfig, connection_to, server_to
+from sanderling.tools.mcp.config import ServerConfig, connection_to, opened_servers, server_to
 from sanderling.tools.mcp.tools import found_in
 from sanderling.tools.python.rungs import find_bwrap
 
@@ -304,6 +304,15 @@ async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(
         assert reason.partition(" (")[0] in unescape((await served.get("/")).text)
     assert caplog.text.count("bad has no ready replica") == caplog.text.count(reason) == 1
     assert "not listed" not in caplog.text  # which `mcp` says of a tool that is not there
+
+
+async def test_an_agent_does_not_begin_without_the_tools_of_a_pool_that_is_down(tmp_path: Path) -> None:
+    """It would be blamed for calls of tools that nobody has."""
+    async with up(dock_of(tmp_path, {"bad": {"command": ["no-such-command"]}, "p": pool()})) as served:
+        assert (await served.call("echo", {"text": "others have what there is"})).status_code == 200
+        with pytest.raises(UserError, match=r"dock: The pool bad is down: .* no command or folder no-such-command"):
+            async with opened_servers({}, served.url):
+                pass
 
 
 @pytest.mark.parametrize(

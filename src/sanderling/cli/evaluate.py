@@ -23,7 +23,7 @@ from sanderling.cli.options import JUDGING, RUN, argument, option, settings, sho
 from sanderling.core.errors import UserError
 from sanderling.core.text import visible
 from sanderling.core.types import BudgetSpentError
-from sanderling.data.questions import named_columns, write_questions
+from sanderling.data.questions import check_questions, named_columns, write_questions
 from sanderling.evaluate.benchmark_files import check_lines, find_files, load_benchmark, remarks, split_of
 from sanderling.evaluate.benchmark_rows import Options
 from sanderling.evaluate.benchmarks import BENCHMARKS, facts, get_benchmark
@@ -100,6 +100,7 @@ def check(
     """Read a benchmark's file, decrypted where it is encrypted, and count; nothing is written but to --out."""
     benchmark = get_benchmark(key)
     check_places([file], [out] if out else [])
+    check_questions(*([out] if out else []))
     options = Options(split=split, columns=named_columns(columns), canary=canary)
     loaded = load_benchmark(benchmark, file, options)
     show(*check_lines(benchmark, loaded, texts=show_private or not loaded.private))

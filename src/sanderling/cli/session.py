@@ -122,7 +122,7 @@ def export(
     to: Annotated[To, option("--to", "capsule: one file with all that was read, which can be replayed.")] = To.CAPSULE,
     out: Annotated[Path | None, option("--out", "By default named after the session, here.", "FILE", RUN)] = None,
 ) -> None:
-    """Write a session, or a file's trajectories: as a capsule, to read (md, html), as records (jsonl, parquet), for others (atif)."""
+    """Write a session, or a file's trajectories: a capsule, to read (md, html), records (jsonl, parquet), for others (atif)."""
     session, records = _named(name)
     id = Path(name).stem if session is None else session.id
     path = out or Path(f"{id}.{to.value}")

@@ -23,7 +23,7 @@ from sanderling.cli.options import argument, counted, option, settings, show, ta
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.text import visible
-from sanderling.data.questions import read_questions, write_questions
+from sanderling.data.questions import check_questions, read_questions, write_questions
 from sanderling.runs.files import check_places
 from sanderling.runs.progress import Report
 from sanderling.runs.stages import after_interrupt
@@ -92,11 +92,7 @@ def elimination(
 
 def _draw(directory: Path, out: Path, questions: Callable[[Encyclopedia], list[Question]]) -> None:
     """Write the questions over a world that is a generated encyclopedia. Raises UserError for any other."""
-    if out.is_file() and out.stat().st_size:
-        try:
-            read_questions(out)
-        except UserError as error:
-            raise UserError(f"{out} holds something else than questions: choose another place.") from error
+    check_questions(out)
     world = encyclopedia_of(directory)
     if world is None:
         raise UserError(f"{directory} is not just the pages of a generated encyclopedia: use sanderling synth graph for it.")
@@ -135,6 +131,7 @@ def graph(
         _make(partial(make_readings, settings(ReadingConfig, file, sets, given)), out)
         return
     wanted = settings(GraphSettings, file, sets, drawn)
+    check_questions(out)
     facts, info = open_graph(directory), read_manifest(directory)
     with Report(Console(stderr=True)).task("asking", wanted.count) as advance:
         made = make(facts, wanted, lambda _: advance())
@@ -228,7 +225,9 @@ def difficulty(
     given |= {"band.attempts": attempts, "band.least_right": least, "band.most_right": most}
     given |= {"agent.model": model, "agent.worlds": world or None, "agent.profile": profile}
     config = settings(DifficultyConfig, file, sets, given)
-    check_places([config.questions], [band_file(config.out, band) for band in Band])
+    files = [band_file(config.out, band) for band in Band]
+    check_places([config.questions], files)
+    check_questions(*files)
     unfinished = generated(config.generating, "measuring", progress=True)
     bands, rates = sort_attempts(config)
     found = table("band", ">questions", "file")

@@ -16,6 +16,7 @@ import tokenizers
 
 from sanderling.core.errors import UserError
 from sanderling.core.profiles import Profile
+from sanderling.core.text import without_surrogates
 from sanderling.core.types import Message
 
 
@@ -43,7 +44,7 @@ class Tokenizer:
         self.vocab_size = self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        return self._tokenizer.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def decode(self, ids: list[int] | tuple[int, ...]) -> str:
         return self._tokenizer.decode(list(ids), skip_special_tokens=False)

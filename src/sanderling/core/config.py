@@ -86,7 +86,7 @@ def read_config(
 ) -> Config:
     """As :func:`load_config`, from a file."""
     try:
-        return load_config(model, path.read_text(encoding="utf-8"), str(path), overrides, given)
+        return load_config(model, path.read_text(encoding="utf-8-sig"), str(path), overrides, given)
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}: check its name and folder.") from error
     except OSError as error:

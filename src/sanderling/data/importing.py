@@ -20,6 +20,7 @@ from sanderling.core.record import NodeKind, Question, Trajectory, encode_record
 from sanderling.data.conversation import ImportReport
 from sanderling.data.layouts import LAYOUTS, REPEATED, Layout, entries_in, layout_of, messages_layout
 from sanderling.data.messages import conversation_field, messages_in
+from sanderling.data.questions import check_questions
 from sanderling.data.tables import JSON_NAMES, PARQUET_NAMES, Unread, open_rows
 from sanderling.judge.book import judged_records
 from sanderling.runs.files import PACKED, check_places, is_device, or_cannot, replace_file
@@ -280,8 +281,10 @@ def import_to(
         raise UserError("There is no place to write to: give --out FILE, --questions FILE, or both.")
     if out is not None:
         check_name(out)
-    if questions is not None and questions.suffix != ".jsonl":
-        raise UserError(f"{questions} is not .jsonl, as files of questions are: end its name so.")
+    if questions is not None:
+        if questions.suffix != ".jsonl":
+            raise UserError(f"{questions} is not .jsonl, as files of questions are: end its name so.")
+        check_questions(questions)
     unread_file, report_file = (base.with_name(base.name + ending) for ending in (".unread.jsonl", ".import.json"))
     check_places(sources, [place for place in (out, questions, unread_file, report_file) if place is not None])
     with ExitStack() as stack:

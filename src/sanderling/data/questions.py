@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sanderling.core.errors import UserError
-from sanderling.core.record import Question, encode_record
+from sanderling.core.record import Question, decode_record, encode_record
 from sanderling.runs.files import or_cannot, replace_file
 
 NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
@@ -210,6 +210,17 @@ def _looked_up(value: Any, name: str) -> tuple[Any, ...]:
     return next((found for inner in _looked_up(value, first) if (found := _looked_up(inner, more))), ()) if more else ()
 
 
+def check_questions(*places: Path) -> None:
+    """Before long work: questions are written in place of nothing but questions. Raises UserError."""
+    for place in places:
+        if place.is_file() and place.stat().st_size:
+            try:
+                with or_cannot(f"read {place}", "check the path"), place.open("rb") as file:
+                    Question.model_validate(decode_record(file.readline()))
+            except ValueError as error:
+                raise UserError(f"{place} holds something else than questions: choose another place.") from error
+
+
 def write_questions(path: Path, questions: Iterable[Question], *, private: bool = False) -> int:
     """Write a file anew, whole or not at all; returns how many there are. ``private``: for its owner only."""
     lines = [encode_record(question) for question in questions]
@@ -267,10 +278,11 @@ def _own(path: Path) -> list[Question] | None:
     with or_cannot(f"read {path}", "check the path"), path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                found += [Question.model_validate_json(line)] if line.strip() else []
-            except ValidationError as error:
+                found += [Question.model_validate(decode_record(line))] if line.strip() else []
+            except ValueError as error:
                 if not found:
                     return None
-                what = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}".lstrip(": ") for one in error.errors())
+                every = error.errors() if isinstance(error, ValidationError) else [{"loc": (), "msg": str(error)}]
+                what = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}".lstrip(": ") for one in every)
                 raise UserError(f"Line {number} of {path} is no question ({what}): mend or remove it.") from error
     return found

@@ -204,9 +204,14 @@ def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
     if given is None:
         return held
     answers = {one.id: one.answer for one in log.episodes()}
-    found = dict(held.lines)
-    for (what, *answer), correct in ByHand.read(given).lines.items():
-        found[what, answer[0] if answer else one_line(answers.get(what) or "")] = correct
+    named = {
+        (what, answer[0] if answer else one_line(answers.get(what) or "")): correct
+        for (what, *answer), correct in ByHand.read(given).lines.items()
+    }
+    if len(unused_by_hand(log, ByHand(named))) == len(named):
+        told = "head its columns question,answer,correct, or give the ids of attempts, as sanderling eval agree prints them"
+        raise UserError(f"No line of {given} is about an answer in {log.root}: {told}.")
+    found = {**held.lines, **named}
     log.keep_by_hand(ByHand({name: correct for name, correct in found.items() if name[1]}))
     return ByHand(found)
 

@@ -98,7 +98,7 @@ class ByHand:
     def unused(self, used: Iterable[Name]) -> list[str]:
         """Lines that match none of what was seen, each in words."""
         seen = set(used)
-        return [": ".join(name) for name in self.lines if name not in seen]
+        return [": ".join(filter(None, name)) for name in self.lines if name not in seen]
 
 
 _VERDICT = TypeAdapter(Verdict)

@@ -191,7 +191,6 @@ RULES: dict[str, Outcome | None] = {
     "contains": contains,
     "exact": exact_match,
     "f1": token_f1,
-    "normalised": exact_match,  # the same rule under its other common name
     "numeric": None,  # a judge of its own
     "verbatim": verbatim,
     "gaia": gaia_match,

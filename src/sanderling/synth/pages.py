@@ -18,7 +18,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import UserError
 from sanderling.core.record import Question
 from sanderling.core.types import AskingRefusedError, Message, ModelClient, Role, first_readable, placed
-from sanderling.data.questions import write_questions
+from sanderling.data.questions import check_questions, write_questions
 from sanderling.policy.budget import BudgetConfig, Spending
 from sanderling.runs.progress import Report
 from sanderling.runs.run import Run, beside
@@ -209,6 +209,7 @@ async def make_from_pages(
         raise UserError("Nobody is there to write: give --model http://host:port/v1#model.")
     world, pages = open_world(config.world), draw_pages(config.world, config.pages, config.seed, added=config.added)
     origin = {"world": world.name, "fingerprint": world.fingerprint, "seed": config.seed}
+    check_questions(config.out)
     spending, named = Spending(beside(config.out), config.budget), (*config.models, *config.judge_models)
     async with opened_clients(named, config.prices, spending, concurrency=config.concurrency) as clients:
         writers = clients[: len(config.models)]

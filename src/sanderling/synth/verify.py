@@ -14,7 +14,7 @@ from typing import Any
 from sanderling.core.config import Frozen
 from sanderling.core.record import Question
 from sanderling.core.types import ToolStatus
-from sanderling.data.questions import read_questions, write_questions
+from sanderling.data.questions import check_questions, read_questions, write_questions
 from sanderling.runs.files import check_places
 from sanderling.runs.progress import Report
 from sanderling.synth.facts import holds, stands, words
@@ -114,6 +114,7 @@ class VerifyReport:
 async def verify_file(config: VerifyConfig, progress: Report) -> VerifyReport:
     """Check a file of questions, and write those that pass. Raises UserError."""
     check_places([config.questions], [config.out])
+    check_questions(config.out)
     questions, report, kept = read_questions(config.questions), VerifyReport(), list[Question]()
     world, page = open_as_met(config.world), open_world(config.world).page
     checks = [check for check in Check if check in config.checks]

@@ -34,7 +34,7 @@ from sanderling.serve.limits import HEALTH, WRONG_TOKEN, Limits, ServerSettings,
 from sanderling.serve.mcp import McpApp
 from sanderling.tools.contract import ToolResult
 from sanderling.tools.mcp.client import CallRefusedError
-from sanderling.tools.mcp.wire import sent_result
+from sanderling.tools.mcp.wire import DOWN, sent_result
 from sanderling.world.addresses import is_loopback
 
 SESSION = "x-session"
@@ -111,10 +111,9 @@ def _client(request: Request, *, admin: bool = False) -> Client:
 
 def _mcp(dock: Dock) -> Server[Any]:
     async def listed(context: Any, _: Any) -> types.ListToolsResult:
-        found = await dock.tools(_client(context.request))
-        return types.ListToolsResult(
-            tools=[tool.model_copy(update={"name": f"{pool.name}.{tool.name}"}) for pool, tool in found]
-        )
+        found, down = await dock.tools(_client(context.request))
+        tools = [tool.model_copy(update={"name": f"{pool.name}.{tool.name}"}) for pool, tool in found]
+        return types.ListToolsResult(tools=tools, _meta={DOWN: down} if down else None)
 
     async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         progress, telling = None, 0
@@ -162,7 +161,7 @@ class _Routes:
         return JSONResponse(await self._listed(request))
 
     async def _listed(self, request: Request) -> list[dict[str, Any]]:
-        return [_function(f"{pool.name}.{tool.name}", tool) for pool, tool in await self._dock.tools(_client(request))]
+        return [_function(f"{pool.name}.{tool.name}", tool) for pool, tool in (await self._dock.tools(_client(request)))[0]]
 
     async def server_tools(self, request: Request) -> Response:
         name, client = request.path_params["pool"], _client(request)

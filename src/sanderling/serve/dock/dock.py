@@ -73,12 +73,13 @@ class Dock:
             self._idle.cancel()
         await asyncio.gather(*(pool.stop(self.config.grace_s) for pool in self.pools.values()))
 
-    async def tools(self, client: Client) -> list[tuple[Pool, types.Tool]]:
-        """Each tool that a client may call, with its pool; of pools that are down, none."""
+    async def tools(self, client: Client) -> tuple[list[tuple[Pool, types.Tool]], list[str]]:
+        """Each tool that a client may call, with its pool; and of each pool that is down, in a sentence, why."""
         pools = [pool for name, pool in self.pools.items() if client.may(name)]
         listed = await asyncio.gather(*(pool.listed() for pool in pools), return_exceptions=True)
         found = [(pool, tools) for pool, tools in zip(pools, listed, strict=True) if not isinstance(tools, BaseException)]
-        return [(pool, tool) for pool, tools in found for tool in tools.values()]
+        down = [str(error) for error in listed if isinstance(error, BaseException)]
+        return [(pool, tool) for pool, tools in found for tool in tools.values()], down
 
     async def find(self, name: str, client: Client) -> tuple[Pool, str]:
         """The pool and tool of ``pool.tool``, or of a tool's own name where only one pool has it.
@@ -90,7 +91,7 @@ class Dock:
             if tool in await self.pools[pool].listed():
                 return self.pools[pool], tool
             raise NoSuchToolError(f"The pool {pool} has no tool {tool!r}: /mcpapi/server/{pool}/tools lists them.")
-        found = [(pool, tool.name) for pool, tool in await self.tools(client) if tool.name == name]
+        found = [(pool, tool.name) for pool, tool in (await self.tools(client))[0] if tool.name == name]
         if len(found) == 1:
             return found[0]
         if found:

@@ -25,7 +25,7 @@ import sanderling
 from sanderling.tools.contract import ToolOutageError
 from sanderling.tools.mcp.http import NO_REPLY, SESSION_OVER, http_client
 from sanderling.tools.mcp.process import Child
-from sanderling.tools.mcp.wire import sendable
+from sanderling.tools.mcp.wire import DOWN, sendable
 
 Progress = Callable[[float, float | None, str | None], Any]
 _PAGES = 100  # of a list of tools
@@ -64,6 +64,7 @@ class Connection:
         self.child = server if isinstance(server, Child) else None
         self.legacy = False  # whether it speaks no protocol after 2025, and is not asked again whether it does
         self.tools: tuple[types.Tool, ...] = ()
+        self.down: list[str] = []  # why tools that belong there are not among them
         self._start_s = start_s
         self._client: Client | None = None
         self._leave, self._task = asyncio.Event(), None
@@ -143,6 +144,7 @@ class Connection:
         found, cursor = dict[str, types.Tool](), None
         for _ in range(_PAGES):
             page = await client.list_tools(cursor=cursor)
+            self.down = list(map(str, (page.meta or {}).get(DOWN) or ()))
             found |= {tool.name: tool for tool in page.tools}  # some say one again, or do not come to an end
             cursor = page.next_cursor
             if not cursor:

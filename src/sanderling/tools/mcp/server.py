@@ -49,6 +49,8 @@ class ToolServer:
     async def open(self) -> None:
         await self._connection.open()
         self.tools = self._connection.tools
+        if self._connection.down:  # without those tools the model would be to blame for what it cannot call
+            raise ToolOutageError(f"{self.name}: {' '.join(self._connection.down)}")
 
     async def call(
         self,

@@ -21,6 +21,7 @@ CONTEXT, RESULT = "sanderling/context", "sanderling/result"
 LEAVE = "sanderling/leave"  # the session that is over, in a call that runs nothing
 KEPT = "sanderling/kept"  # with a result: since when something is kept for its session; another word: it was lost meanwhile
 ABOUT = "sanderling/about"  # of a tool, in a server's list
+DOWN = "sanderling/down"  # with a list of tools: why others that belong there are not in it
 WORLD = "sanderling/world"  # with a call: the occasion, and what is not the model's to choose; with a result: the replies
 MOST_CHARACTERS = 400_000  # of a result: a hundred thousand tokens
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")

@@ -44,7 +44,7 @@ class EncyclopediaSource(Source):
             if more and not self.registers:
                 raise ValueError
         except ValueError:
-            raise UserError(f"encyclopedia:{words} is no size and seed: write encyclopedia:2000/7.") from None
+            raise UserError(f"{words!r} is no size and seed of an encyclopedia: write for example 2000/7.") from None
         check_size(self.size)
 
     @property
