@@ -126,6 +126,11 @@ def test_what_is_wrong_is_one_sentence(toml: str, override: str, said: str) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_may_begin_with_the_mark_that_editors_set(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('title = "é"', encoding="utf-8-sig")
+    assert read_config(Settings, tmp_path / "my.toml").title == "é"
+
+
 class Square(Chosen):
     kind: str = "square"
     side: float = 1.0

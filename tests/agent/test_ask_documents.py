@@ -24,6 +24,8 @@ from sanderling.agent.session import find_session
 from sanderling.cli.main import build_app
 from sanderling.core.errors import UserError
 from sanderling.runs.files import user_cache
+from sanderling.world.contract import Page
+from sanderling.world.disk.building import build_world
 from sanderling.world.sources.documents import FolderSource
 
 Said = Callable[[list[dict[str, Any]]], dict[str, Any]]
@@ -124,6 +126,9 @@ def test_a_folder_without_documents_is_told_of(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"Nothing in .*empty can be read.*locked.pdf is encrypted"):
         ask(steps(answer("x")), "--docs", tmp_path / "empty")
     assert len(list((user_cache() / "documents").glob("*/*"))) <= 1  # the lock
+    build_world(tmp_path / "world", [Page(url="https://w.example/1", title="One", text="One is a page.")], name="w", source="x")
+    with pytest.raises(UserError, match=r"Nothing in .*world can be read: it is a built world, for --world"):
+        ask(steps(answer("x")), "--docs", tmp_path / "world")
 
 
 def test_of_a_changed_folder_only_what_changed_is_read_again(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,9 @@ def test_a_file_of_our_own_questions_is_read_whole_and_of_talks_what_was_asked(t
         file.write('\n{"id": "q2"}\n')
     with pytest.raises(UserError, match=r"Line 3 of .*q\.jsonl is no question \(text: Field required\): mend or remove it"):
         read_questions(tmp_path / "q.jsonl")
+    halved = [question.model_copy(update={"text": "Where is \ud800?"})]  # as is left of an emoji that was cut
+    write_questions(tmp_path / "halved.jsonl", halved)
+    assert read_questions(tmp_path / "halved.jsonl") == halved
     (talk,) = read(tmp_path, [{"messages": TALK}], "x/a.json")[0]
     silent = talk.model_copy(update={"id": "silent", "question": question.model_copy(update={"text": ""})})
     write_trajectories(tmp_path / "t.parquet", [talk, silent])

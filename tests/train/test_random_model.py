@@ -119,6 +119,7 @@ def test_the_command_makes_a_model_that_loads_the_same_again(world: Path, tmp_pa
     parameters = sum(parameter.numel() for parameter in loaded.parameters())
     assert f"a Qwen3 of {parameters:,} parameters" in done.output.replace("\n", " ")
     assert loaded.config.eos_token_id == tokens.token_id("<|im_end|>")
+    assert tokens.encode("a \ud800 half") == tokens.encode("a \ufffd half"), "no text ends a run"
     assert {path.stat().st_mode for path in (tmp_path / "m").iterdir()} == {(tmp_path / "m" / "config.json").stat().st_mode}
     again = {"out": tmp_path / "copied", "tokenizer": tmp_path / "m", "dtype": Precision.FLOAT32}
     for seed in (0, 1):

@@ -145,7 +145,8 @@ def _build(world: Path, source: Documents, gathered: Gathering, notice: Notice) 
     except UserError as error:
         if error.__cause__ is not None or any(url for _, url, _ in source.files.values()):
             raise  # the folder is not to blame
-        raise UserError(f"Nothing in {source.path} can be read: give a folder with documents. ({error})") from error
+        hint = "it is a built world, for --world" if _is_whole(source.path) else "give a folder with documents"
+        raise UserError(f"Nothing in {source.path} can be read: {hint}. ({error})") from error
     for one in earlier:
         shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
 
