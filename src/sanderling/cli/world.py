@@ -229,6 +229,8 @@ def search(
     mode: Search = SearchMode.LEXICAL,
 ) -> None:
     """Search a world and show the ranked results."""
+    if not query.strip():
+        raise UserError("There is nothing to search for: give some words.")
     reading = _reading(profile, results_per_query=limit)
     tool = SearchTool(open_as_met(directory, faults, world_seed, mode), reading)
     asyncio.run(_call(directory, tool, **{reading.tools.search_query: [query]}))

@@ -57,7 +57,8 @@ def check_model(spec: str) -> None:
     elif is_outside(spec):
         _outside(spec)
     elif not (Path(spec) / "config.json").is_file():
-        raise UserError(f"There is no model at {spec!r}: give a directory with its config.json, or http://host:port/v1#model.")
+        here = "name its function, file.py:model" if spec.endswith(".py") else "give a directory with its config.json"
+        raise UserError(f"There is no model at {spec!r}: {here}, or http://host:port/v1#model.")
 
 
 def open_policy(spec: str, **how: Any) -> Policy:
