@@ -209,7 +209,7 @@ def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
         for (what, *answer), correct in ByHand.read(given).lines.items()
     }
     if len(unused_by_hand(log, ByHand(named))) == len(named):
-        told = "head its columns question,answer,correct, or give the ids of attempts, as sanderling eval agree prints them"
+        told = "head its columns question,answer,correct, or give the ids of attempts, as sanderling show prints them"
         raise UserError(f"No line of {given} is about an answer in {log.root}: {told}.")
     found = {**held.lines, **named}
     log.keep_by_hand(ByHand({name: correct for name, correct in found.items() if name[1]}))
