@@ -3,6 +3,7 @@
 import json
 import re
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,36 @@ async def test_in_a_running_loop_as_in_a_notebook_the_functions_work_as_well(giv
         open_agent(f"{given / 'scripted.py'}:model", given / "notes", tools=[plain])  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match="3 is no model: give a directory"):
         open_agent(3, given / "notes")  # pyright: ignore[reportArgumentType]
+
+
+CELL = """
+import asyncio, sys
+from sanderling import ask, open_agent, tool
+
+@tool
+async def tides(place: str) -> str:
+    'When the tide is high.'
+    print("begun", flush=True)
+    try:
+        await asyncio.sleep(600)
+    finally:
+        print("ended", flush=True)
+
+async def cell():
+    ask("Which?", open_agent(sys.argv[1] + "/scripted.py:model", sys.argv[1] + "/notes", tools=[tides]))
+
+try:
+    asyncio.new_event_loop().run_until_complete(cell())  # asyncio.run would hear the interrupt itself
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_in_a_notebook_ends_the_work_that_its_thread_does(given: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", CELL, str(given)], stdout=subprocess.PIPE, text=True) as cell:
+        assert cell.stdout is not None and cell.stdout.readline() == "begun\n"
+        cell.send_signal(signal.SIGINT)
+        assert sorted(cell.communicate(timeout=120)[0].split()) == ["ended", "interrupted"]
 
 
 def test_an_evaluation_does_not_go_on_with_other_code(given: Path) -> None:

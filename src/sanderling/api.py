@@ -7,6 +7,7 @@ others have to go on meanwhile, ``await agent.run(Question(id="q", text="…"))`
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -108,12 +109,12 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return await work
 
     with ThreadPoolExecutor(1) as threads:
-        done = threads.submit(asyncio.run, noted())
         try:
-            return done.result()
+            return threads.submit(asyncio.run, noted()).result()
         except BaseException:  # an interrupt ends the work as well
-            for loop, task in under_way if not done.done() else ():
-                loop.call_soon_threadsafe(task.cancel)  # pyright: ignore[reportOptionalMemberAccess]
+            for loop, task in under_way:
+                with suppress(RuntimeError):  # it has ended
+                    loop.call_soon_threadsafe(task.cancel)  # pyright: ignore[reportOptionalMemberAccess]
             raise
 
 
