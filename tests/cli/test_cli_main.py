@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import Field
 from typer.testing import CliRunner
@@ -23,7 +25,7 @@ from sanderling.core.config import Frozen
 from sanderling.core.errors import EXTRAS, UserError, need
 from sanderling.core.plugins import load_outside
 from sanderling.core.record import Trajectory
-from sanderling.data.questions import read_questions
+from sanderling.data.questions import check_questions, read_questions
 from sanderling.rl.credit import ESTIMATORS
 from sanderling.runs.jsonl import write_trajectories
 from sanderling.synth.capabilities import Capability
@@ -312,9 +314,19 @@ def test_questions_and_trajectories_replace_nothing_else(world: Path, tmp_path: 
             with pytest.raises(UserError, match=f"{target.name} holds something else than questions"):
                 run(*map(str, command), "--out", str(target))
         assert target.read_bytes() == before
-    with pytest.raises(UserError, match=r"asked\.jsonl holds something else than trajectories"):
-        write_trajectories(asked, [])
+    for name, text in (("corpus", '{"id": "d", "text": "A document."}\n'), ("notes", "\n\nnotes\n")):
+        (tmp_path / f"{name}.jsonl").write_text(text)
+        with pytest.raises(UserError, match="holds something else than questions"):
+            check_questions(tmp_path / f"{name}.jsonl")
+    pq.write_table(pa.table({"question": ["Where?"]}), tmp_path / "bench.parquet")
+    for target in (asked, tmp_path / "bench.parquet"):
+        with pytest.raises(UserError, match=f"{target.name} holds something else than trajectories"):
+            write_trajectories(target, [])
     assert len(read_questions(asked)) == 5
+    asked.write_bytes(b"\xef\xbb\xbf" + asked.read_bytes())
+    check_questions(asked, tmp_path / "new.jsonl", tmp_path / "missing" / "new.jsonl")
+    write_trajectories(tmp_path / "t.parquet", [])
+    write_trajectories(tmp_path / "t.parquet", [])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import measured_runs
@@ -111,29 +112,45 @@ def test_a_judge_of_the_same_name_elsewhere_is_asked(directory: RunLog) -> None:
     assert there.asked == 4
 
 
-def test_a_judge_that_is_away_leaves_the_figures(directory: RunLog) -> None:
-    class Away(Milder):
-        async def __call__(self, trajectory: Trajectory) -> Verdict:
-            return unscored(Code.OUTAGE, "nobody there")
+class Away(Milder):
+    """A judge that was there for the answers in ``well``."""
 
+    def __init__(self, *well: str) -> None:
+        super().__init__("away")
+        self.well = well
+
+    async def __call__(self, trajectory: Trajectory) -> Verdict:
+        found = await super().__call__(trajectory)
+        return replace(found, model="m") if trajectory.answer in self.well else unscored(Code.OUTAGE, "nobody there")
+
+
+def test_a_judge_that_is_away_leaves_the_figures(directory: RunLog) -> None:
     again(directory, with_book(directory, EXACT, None, ByHand()))
     before = directory.result_file.read_bytes(), directory.verdicts()
-    for judge in (Away("away"), in_order([EXACT, Away("away")])):  # what a rule says without it is no sign of life
-        with pytest.raises(UserError, match=r"away judged nothing \(nobody there\): the figures of .* stay as they were"):
-            again(directory, with_book(directory, judge, None, ByHand()))
-        assert (directory.result_file.read_bytes(), directory.verdicts()) == before
+    for judge in (Away(), in_order([EXACT, Away()])):  # what a rule says without it is no sign of life
+        for second in (None, EXACT, Milder()):
+            with pytest.raises(UserError, match=r"away judged nothing \(nobody there\): the figures of .* stay as they were"):
+                again(directory, with_book(directory, judge, second, ByHand()))
+            assert (directory.result_file.read_bytes(), directory.verdicts()) == before
 
 
 def test_a_judge_that_is_away_is_not_asked_about_each_attempt(directory: RunLog) -> None:
-    class Away(Milder):
-        async def __call__(self, trajectory: Trajectory) -> Verdict:
-            self.asked += 1
-            return unscored(Code.OUTAGE, "nobody there")
-
+    for number in range(2, 40):
+        directory.append(attempt(QUESTIONS[0], number, f"b{number}"))
     again(directory, with_book(directory, EXACT, None, ByHand()))
+    directory.write_state(directory.require().model_copy(update={"attempts": 40}), QUESTIONS)
     with pytest.raises(UserError, match="judged nothing"):
-        asyncio.run(judge_again(directory, with_book(directory, away := Away("away"), None, ByHand()), "again", concurrency=1))
-    assert away.asked == 1
+        asyncio.run(judge_again(directory, with_book(directory, away := Away(), None, ByHand()), "again", pauses=()))
+    assert away.asked <= 16
+
+
+def test_an_answer_that_a_judge_never_takes_keeps_nothing_else_from_being_told(directory: RunLog) -> None:
+    picky = Away("a0", "a9", "b")
+    for judges in (with_book(directory, picky, None, ByHand()), with_book(directory, picky, Away(), ByHand())):
+        for _ in range(2):
+            _, said = again(directory, judges)
+            assert said["q1-1"].code is Code.OUTAGE and said["q0-0"].correct is True
+    assert picky.asked == 3 + 4, "what it said is not asked again"
 
 
 def test_a_rule_that_was_mended_judges_anew(directory: RunLog) -> None:
@@ -149,7 +166,7 @@ def test_an_id_is_bound_to_the_answer_that_was_judged(directory: RunLog, tmp_pat
     by_hand = by_hand_of(directory, file)
     _, said = again(directory, with_book(directory, EXACT, None, by_hand))
     assert said["q0-1"].correct is True and said["q2-1"].correct is None, "an outage has no answer to judge"
-    assert unused_by_hand(directory, by_hand) == ["q2-1: "]
+    assert unused_by_hand(directory, by_hand) == ["q2-1"]
     directory.append(attempt(QUESTIONS[0], 1, "c"))
     directory.append(attempt(QUESTIONS[2], 1, "c"))
     _, later = again(directory, with_book(directory, EXACT, None, by_hand_of(directory, None)))
@@ -165,6 +182,22 @@ def test_whoever_reads_a_runs_attempts_has_what_was_said_last(directory: RunLog,
         said = {one.id: one for one in found}
         assert said["q0-1"].meta[META_KEY] == {"judge": "by hand", "correct": True, "score": 1.0, "code": "by_hand"}
         assert verdict_of(said["q0-0"], "exact") is verdict_of(said["q2-1"], "exact") is True
+    graded = RuleJudge("exact", lambda answer, accepted: 0.9)
+    again(directory, with_book(directory, graded, None, ByHand()))
+    assert {one.meta[META_KEY]["score"] for one in directory.records() if one.answer} == {0.9}, "mended, of the same name"
+    directory.run.table("judged").put("q0-0", {"question": "q0"})
+    with pytest.raises(UserError, match="The verdict on q0-0 is damaged"):
+        list(open_trajectories(directory.root))
+
+
+def test_a_sheet_with_nothing_filled_in_is_one_and_lines_about_nothing_are_refused(directory: RunLog, tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.csv"
+    for text in ("question,answer,correct,note\n", "question,answer,correct,note\nq0,a9,,\n"):
+        sheet.write_text(text)
+        assert by_hand_of(directory, sheet).lines == {}
+    sheet.write_text("nobody,yes\n")
+    with pytest.raises(UserError, match=r"No line of .*sheet\.csv is about an answer"):
+        by_hand_of(directory, sheet)
 
 
 def test_the_limit_of_unscored_attempts_is_the_runs(directory: RunLog) -> None:

@@ -115,6 +115,8 @@ def test_what_is_kept_is_listed_and_shown(asked: tuple[str, list[dict[str, Any]]
         assert wanted.replace("<", "Tom") in (tmp_path / f"a.{to}").read_text()
     run("export", "last", "--to", "parquet", "--out", tmp_path / "a.parquet")
     assert list(open_trajectories(tmp_path / "a.parquet")) == list(TrajectoryStore(tmp_path / "a.jsonl")) == kept()[1]
+    with pytest.raises(UserError, match="is no name for --to parquet"):
+        run("export", "last", "--to", "parquet", "--out", tmp_path / "b.jsonl")
     with pytest.raises(UserError, match="There is no session 'nope'"):
         run("show", "nope")
 

@@ -313,6 +313,12 @@ async def test_an_agent_does_not_begin_without_the_tools_of_a_pool_that_is_down(
         with pytest.raises(UserError, match=r"dock: The pool bad is down: .* no command or folder no-such-command"):
             async with opened_servers({}, served.url):
                 pass
+        async with up(dock_of(tmp_path / "outer", {"inner": {"url": f"{served.url}/mcp", "start_s": 60}})) as outer:
+            lost = await outer.call("inner.p.echo", {"text": "x"})
+            assert lost.status_code == 503 and "The pool bad is down" in lost.json()["detail"]
+        assert (await served.post("/dock/bad/drain")).status_code == 200  # a person wants it so
+        async with opened_servers({}, served.url) as (dock,):
+            assert [tool.name for tool in dock.tools if tool.name.endswith("echo")] == ["p.echo"]
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,8 @@ def export(
         show(f"{path}: {held}. Whoever has it can run sanderling replay {path}")
         return
     if to in (To.JSONL, To.PARQUET):
+        if path.suffix != f".{to.value}":
+            raise UserError(f"{path} is no name for --to {to.value}: end it in .{to.value}.")
         write_trajectories(path, records)
     elif to is To.ATIF:
         # The last record of a session holds the whole conversation.

@@ -6,6 +6,7 @@ missing value (None, the float NaN) is nothing.
 """
 
 import ast
+import codecs
 import json
 import math
 import re
@@ -213,12 +214,14 @@ def _looked_up(value: Any, name: str) -> tuple[Any, ...]:
 def check_questions(*places: Path) -> None:
     """Before long work: questions are written in place of nothing but questions. Raises UserError."""
     for place in places:
-        if place.is_file() and place.stat().st_size:
-            try:
-                with or_cannot(f"read {place}", "check the path"), place.open("rb") as file:
-                    Question.model_validate(decode_record(file.readline()))
-            except ValueError as error:
-                raise UserError(f"{place} holds something else than questions: choose another place.") from error
+        with or_cannot(f"read {place}", "check the path"):
+            held = place.open("rb").readlines(1) if place.is_file() and place.stat().st_size else []
+        for line in held:
+            with suppress(ValueError):
+                if "answers" in (found := decode_record(line.removeprefix(codecs.BOM_UTF8))):
+                    Question.model_validate(found)
+                    continue
+            raise UserError(f"{place} holds something else than questions: choose another place.")
 
 
 def write_questions(path: Path, questions: Iterable[Question], *, private: bool = False) -> int:

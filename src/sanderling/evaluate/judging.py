@@ -6,7 +6,7 @@ outweigh every judge's; a line about an attempt's id is bound to the answer that
 
 import csv
 import io
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from sanderling.runs.files import replace_file
 from sanderling.runs.work import in_parallel
 
 _FIELDS = {"judge", "correct", "score", "code", "reason"}
+_ENOUGH = 8  # attempts that a judge gave no answer about, and none before: it is away
 _UNASKED = {Code.NOT_ENDED, Code.NO_ANSWER, Code.NO_ACCEPTED, Code.SAME_TEXT}
 
 
@@ -98,20 +99,17 @@ async def conclude(
     names = JudgedBy(first.name if first else before.first, second.name if second else before.second)
     judged: list[JudgedAttempt] = []
     asked, places = {one.id: one for one in questions}, {one.id: place for place, one in enumerate(questions)}
+    cases = {one.id: one.case(asked[one.question]) for one in episodes}
+    known = {one.id: judges.known(one, asked[one.question], cases[one.id]) for one in episodes}
+    reached = first is None or any(_was_reached(found, first) for found in known.values() if found)
+    away = list[str]()  # why the judge was not
 
-    away, reached = list[str](), False  # why the judge was not reached, and whether it ever was
-
-    async def ask(judge: Judge, case: Trajectory) -> Verdict:
+    def heard(found: Mapping[str, Any]) -> None:
         nonlocal reached
-        verdict = await patiently_rule_on(case, judge, pauses)
-        if verdict.code is Code.BUDGET:
-            raise BudgetSpentError(verdict.reason)
-        if verdict.code is Code.OUTAGE:
-            away.append(verdict.reason)
-            give_up_if(len(away) >= concurrency)
-        elif verdict.code not in _UNASKED and (verdict.model or not verdict.correct or not any(judge.places)):
-            reached = True  # what a rule before the model finds right is no sign of the model
-        return verdict
+        assert first is not None, "it has judged"
+        reached |= _was_reached(found, first)
+        away.extend([found["reason"]] if found.get("code") == Code.OUTAGE else [])
+        give_up_if(len(away) >= max(concurrency, _ENOUGH))
 
     def give_up_if(enough: bool) -> None:
         if enough and not reached and log.result_file.exists():
@@ -119,7 +117,7 @@ async def conclude(
             raise UserError(f"{names.first} judged nothing ({why}): the figures of {log.root} stay as they were.")
 
     async def work(episode: Episode) -> None:
-        judged.append(await _judged(episode, asked[episode.question], judges, ask))
+        judged.append(await _judged(episode, cases[episode.id], judges, known[episode.id], pauses, heard))
         if on_judged is not None:
             on_judged(len(judged))
 
@@ -151,21 +149,40 @@ async def conclude(
     return result
 
 
+def _was_reached(found: Mapping[str, Any], judge: Judge) -> bool:
+    """Whether a verdict (`recorded`) shows that the judge was there: what a rule before a model finds right needs no model."""
+    code = found.get("code", Code.JUDGED)
+    unasked = code in _UNASKED or (found.get("correct") is True and not found.get("model") and any(judge.places))
+    return code != Code.OUTAGE and not unasked
+
+
 async def _judged(
-    episode: Episode, question: Question, judges: Judges, ask: Callable[[Judge, Trajectory], Awaitable[Verdict]]
+    episode: Episode,
+    case: Trajectory,
+    judges: Judges,
+    verdict: dict[str, Any] | None,
+    pauses: Sequence[float],
+    heard: Callable[[Mapping[str, Any]], None],
 ) -> JudgedAttempt:
-    """A person's verdict, else the judge's earlier one, else its new one; and the second judge's beside it."""
-    case, first = episode.case(question), judges.first
-    about: dict[str, Any] = {"question": question.id, "attempt": episode.attempt, "id": episode.id, "ending": episode.ending}
-    verdict, correct = judges.known(episode, question, case), judges.by_hand.verdict(case)
+    """A person's verdict, else the judge's earlier one, else its new one (``heard``); and the second judge's beside it."""
+
+    async def ask(judge: Judge) -> Verdict:
+        given = await patiently_rule_on(case, judge, pauses)
+        if given.code is Code.BUDGET:
+            raise BudgetSpentError(given.reason)
+        return given
+
+    first, correct = judges.first, judges.by_hand.verdict(case)
+    about: dict[str, Any] = {name: getattr(episode, name) for name in ("question", "attempt", "id", "ending")}
     if verdict is None and first is not None and (correct is None or not any(first.places)):
-        verdict = recorded(await ask(first, case), first.name)
+        verdict = recorded(await ask(first), first.name)
+        heard(verdict)
     if correct is not None:
         about["before"] = verdict or {}
         verdict = {"correct": correct, "score": float(correct), "code": Code.BY_HAND, "judge": BY_HAND}
     assert verdict is not None, "a judge or a person has decided"
     if judges.second is not None:
-        other = await ask(judges.second, case)
+        other = await ask(judges.second)
         about |= {"second": other.correct, "second_reason": other.reason}
     elif judges.before.second and (before := judges.earlier.get(episode.id)) is not None:
         about |= {"second": before.second, "second_reason": before.second_reason}
@@ -208,7 +225,7 @@ def by_hand_of(log: RunLog, given: Path | None) -> ByHand:
         (what, answer[0] if answer else one_line(answers.get(what) or "")): correct
         for (what, *answer), correct in ByHand.read(given).lines.items()
     }
-    if len(unused_by_hand(log, ByHand(named))) == len(named):
+    if named and len(unused_by_hand(log, ByHand(named))) == len(named):
         told = "head its columns question,answer,correct, or give the ids of attempts, as sanderling show prints them"
         raise UserError(f"No line of {given} is about an answer in {log.root}: {told}.")
     found = {**held.lines, **named}

@@ -162,12 +162,15 @@ JUDGED = "judged"  # the run's table of what was said last of its attempts, by t
 
 def as_last_judged(trajectory: Trajectory, said: Mapping[str, Any] | None) -> Trajectory:
     """The trajectory with what was said of it last (an entry of `JUDGED`), where that is not the verdict that it has."""
-    own = trajectory.meta.get(META_KEY) or {}
-    if said is None or said["ending"] != trajectory.ending:  # of an attempt before it, which met an outage
+    if said is None:
         return trajectory
-    if all(said.get(name) == own.get(name) for name in ("judge", "correct")):
+    if not {"judge", "correct", "ending"} <= said.keys():
+        raise UserError(f"The verdict on {trajectory.id} is damaged: restore the run, or judge it again.")
+    own, names = trajectory.meta.get(META_KEY) or {}, ("judge", "correct", "score", "reason", "code")
+    is_of_another = said["ending"] != trajectory.ending  # of an attempt before it, which met an outage
+    if is_of_another or all(said.get(name) in (own.get(name), *([] if own.get(name) else [None, ""])) for name in names):
         return trajectory
-    found = {name: said[name] for name in ("judge", "correct", "score", "reason", "code") if name in said}
+    found = {name: said[name] for name in names if name in said}
     return trajectory.model_copy(update={"meta": {**trajectory.meta, META_KEY: found}})
 
 

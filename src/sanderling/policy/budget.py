@@ -79,7 +79,7 @@ def known_price(given: str, model: str) -> Prices | None:
     if not table.is_file():
         return None
     with or_cannot(f"read {table}"):
-        text = table.read_text(encoding="utf-8", errors="replace")
+        text = table.read_text(encoding="utf-8-sig", errors="replace")
     try:
         found = tomllib.loads(text).get(model)
     except tomllib.TOMLDecodeError as error:

@@ -187,11 +187,10 @@ def check_name(path: Path) -> None:
     """Raise UserError for a file of trajectories that is called neither .jsonl nor .parquet, or holds something else."""
     if path.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"{path} is neither .jsonl nor .parquet: end its name in one of these.")
-    if path.is_file():
-        with or_cannot(f"read {path}"), path.open("rb") as file:
-            head = file.read(64)
-        if not (is_store(head) or head.startswith(b"PAR1")):
-            raise UserError(f"{path} holds something else than trajectories: choose another place.")
+    with or_cannot(f"read {path}"):
+        head = path.open("rb").read(64) if path.is_file() else b""
+    if not (is_store(head) or is_trajectory_parquet(path)):
+        raise UserError(f"{path} holds something else than trajectories: choose another place.")
 
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from sanderling.core.errors import UserError
 from sanderling.runs.jsonl import JsonlLog
 from sanderling.serve.dock.config import DockConfig, PoolConfig, check_dock
-from sanderling.serve.dock.pool import DockError, Pool
+from sanderling.serve.dock.pool import DockError, Pool, Trouble
 from sanderling.serve.dock.replica import Replica, State
 from sanderling.tools.mcp.client import CallRefusedError, Progress
 from sanderling.tools.mcp.config import secret
@@ -27,6 +27,7 @@ from sanderling.tools.mcp.wire import LEAVE, About, read_context, sent_context
 
 _MOST_AUDIT = 64 << 20  # bytes of a log
 _IDLE_CHECK_S = 5.0
+_LISTED_S = 20.0  # that a pool has to list its tools: clients wait 30 for all
 _LONGEST_NAME = 200  # characters, of a session or of a tool that is asked for
 _TOLD = ("number", "pid", "memory_mb", "calls", "served", "failed", "starts", "reason")  # of a replica, on the page
 
@@ -74,12 +75,22 @@ class Dock:
         await asyncio.gather(*(pool.stop(self.config.grace_s) for pool in self.pools.values()))
 
     async def tools(self, client: Client) -> tuple[list[tuple[Pool, types.Tool]], list[str]]:
-        """Each tool that a client may call, with its pool; and of each pool that is down, in a sentence, why."""
-        pools = [pool for name, pool in self.pools.items() if client.may(name)]
-        listed = await asyncio.gather(*(pool.listed() for pool in pools), return_exceptions=True)
-        found = [(pool, tools) for pool, tools in zip(pools, listed, strict=True) if not isinstance(tools, BaseException)]
-        down = [str(error) for error in listed if isinstance(error, BaseException)]
-        return [(pool, tool) for pool, tools in found for tool in tools.values()], down
+        """Each tool that a client may call, with its pool; and of each pool that has not come up, in a sentence, why."""
+        found, down = list[tuple[Pool, types.Tool]](), list[str]()
+
+        async def look(pool: Pool) -> None:
+            try:
+                async with asyncio.timeout(_LISTED_S):
+                    found.extend((pool, tool) for tool in (await pool.listed()).values())
+            except TimeoutError:
+                down.append(f"The pool {pool.name} has not come up yet.")
+            except DockError as error:
+                if error.trouble is not Trouble.STOPPED:  # by a person, who wants it so
+                    down.append(str(error))
+
+        await asyncio.gather(*(look(pool) for name, pool in self.pools.items() if client.may(name)))
+        order = [*self.pools]
+        return sorted(found, key=lambda one: order.index(one[0].name)), down
 
     async def find(self, name: str, client: Client) -> tuple[Pool, str]:
         """The pool and tool of ``pool.tool``, or of a tool's own name where only one pool has it.
@@ -91,13 +102,14 @@ class Dock:
             if tool in await self.pools[pool].listed():
                 return self.pools[pool], tool
             raise NoSuchToolError(f"The pool {pool} has no tool {tool!r}: /mcpapi/server/{pool}/tools lists them.")
-        found = [(pool, tool.name) for pool, tool in (await self.tools(client))[0] if tool.name == name]
+        listed, down = await self.tools(client)
+        found = [(pool, tool.name) for pool, tool in listed if tool.name == name]
         if len(found) == 1:
             return found[0]
         if found:
             choices = " or ".join(f"{one.name}.{name}" for one, _ in found)
             raise NoSuchToolError(f"Several pools have a tool {name!r}: say {choices}.")
-        raise NoSuchToolError(f"There is no tool {name!r} here: /mcpapi/tools lists them.")
+        raise NoSuchToolError(" ".join([f"There is no tool {name!r} here: /mcpapi/tools lists them.", *down]))
 
     async def call(
         self,

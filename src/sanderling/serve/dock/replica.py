@@ -177,7 +177,9 @@ class Replica:
         return connection.why
 
     def _let_through(self, connection: Connection) -> None:
-        """Note its tools. Raises UserError where one is missing that the pool names."""
+        """Note its tools. Raises UserError where one is missing that the pool names, or a dock behind it lacks some."""
+        if connection.down:
+            raise UserError(" ".join(connection.down))
         self.tools = {tool.name: tool for tool in allowed(connection, self._config.tools)}
         self._changed()
 

@@ -141,10 +141,11 @@ class Connection:
                 self._client = None  # calls that come while it ends find none
 
     async def _listed(self, client: Client) -> tuple[types.Tool, ...]:
-        found, cursor = dict[str, types.Tool](), None
+        found, cursor, self.down = dict[str, types.Tool](), None, list[str]()
         for _ in range(_PAGES):
             page = await client.list_tools(cursor=cursor)
-            self.down = list(map(str, (page.meta or {}).get(DOWN) or ()))
+            down = (page.meta or {}).get(DOWN)
+            self.down += map(str, down) if isinstance(down, list) else ()
             found |= {tool.name: tool for tool in page.tools}  # some say one again, or do not come to an end
             cursor = page.next_cursor
             if not cursor:
