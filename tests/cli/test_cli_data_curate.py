@@ -173,16 +173,16 @@ def source(tmp_path):
         (["log.json", "--out", "t.jsonl"], "no recorded trajectory"),
     ],
 )
-def test_bad_commands_are_one_sentence_and_leave_nothing(tmp_path, source, monkeypatch, arguments, message):
+def test_bad_commands_are_one_sentence_and_leave_nothing(tmp_path, source, file, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "old.jsonl.unread.jsonl").write_text("{}")
     (tmp_path / "log.json").write_text('{"x": 1}')
-    (tmp_path / "t.jsonl").write_text("before")
+    before = file.rename(tmp_path / "t.jsonl").read_bytes()
     with pytest.raises(UserError, match=message):
         import_file(*arguments)
-    assert (tmp_path / "t.jsonl").read_text() == "before"
+    assert (tmp_path / "t.jsonl").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "empty", "folder.jsonl", "log.json", "old.jsonl.unread.jsonl", "raw", "t.jsonl",
     ]  # fmt: skip

@@ -281,12 +281,11 @@ def import_to(
         raise UserError("There is no place to write to: give --out FILE, --questions FILE, or both.")
     if out is not None:
         check_name(out)
-    if questions is not None:
-        if questions.suffix != ".jsonl":
-            raise UserError(f"{questions} is not .jsonl, as files of questions are: end its name so.")
-        check_questions(questions)
+    if questions is not None and questions.suffix != ".jsonl":
+        raise UserError(f"{questions} is not .jsonl, as files of questions are: end its name so.")
     unread_file, report_file = (base.with_name(base.name + ending) for ending in (".unread.jsonl", ".import.json"))
     check_places(sources, [place for place in (out, questions, unread_file, report_file) if place is not None])
+    check_questions(*([questions] if questions else []))
     with ExitStack() as stack:
         unread = stack.enter_context(Lines(unread_file, keep_empty=False))
 

@@ -214,13 +214,17 @@ def _looked_up(value: Any, name: str) -> tuple[Any, ...]:
 def check_questions(*places: Path) -> None:
     """Before long work: questions are written in place of nothing but questions. Raises UserError."""
     for place in places:
+        line = b""
         with or_cannot(f"read {place}", "check the path"):
-            held = place.open("rb").readlines(1) if place.is_file() and place.stat().st_size else []
-        for line in held:
-            with suppress(ValueError):
-                if "answers" in (found := decode_record(line.removeprefix(codecs.BOM_UTF8))):
-                    Question.model_validate(found)
-                    continue
+            if place.is_file():
+                with place.open("rb") as file:
+                    line = next((line for line in file if line.strip()), b"")
+        try:
+            held = decode_record(line.removeprefix(codecs.BOM_UTF8)) if line else None
+            ours = held is None or "answers" in Question.model_validate(held).model_fields_set
+        except ValueError:
+            ours = False
+        if not ours:
             raise UserError(f"{place} holds something else than questions: choose another place.")
 
 

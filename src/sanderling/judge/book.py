@@ -31,7 +31,7 @@ from sanderling.judge.opening import JudgeConfig
 from sanderling.judge.verdict import BY_HAND, META_KEY, Code, Judge, Ruling, Verdict, decided, rule_on, with_verdict
 from sanderling.policy.budget import BudgetConfig
 from sanderling.runs.files import replace_file
-from sanderling.runs.jsonl import check_name, write_trajectories
+from sanderling.runs.jsonl import check_held, check_name, write_trajectories
 from sanderling.runs.run import RECORDS, Run, Table, beside, reading
 from sanderling.runs.work import in_parallel
 
@@ -309,6 +309,7 @@ def judge_file(
     Where a verdict could not be had it says why, and the next run asks for that one again. ``how``: see :func:`judge_stream`.
     """
     check_name(out)
+    check_held(out)
     report, by_hand = JudgeReport(judge.name), by_hand or ByHand()
     used: set[Name] = set()
 

@@ -184,11 +184,18 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def check_name(path: Path) -> None:
-    """Raise UserError for a file of trajectories that is called neither .jsonl nor .parquet, or holds something else."""
+    """Raise UserError for a file of trajectories that is called neither .jsonl nor .parquet."""
     if path.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"{path} is neither .jsonl nor .parquet: end its name in one of these.")
+
+
+def check_held(path: Path) -> None:
+    """Raise UserError where something else than trajectories would be written over."""
+    head = b""
     with or_cannot(f"read {path}"):
-        head = path.open("rb").read(64) if path.is_file() else b""
+        if path.is_file():
+            with path.open("rb") as file:
+                head = file.read(64)
     if not (is_store(head) or is_trajectory_parquet(path)):
         raise UserError(f"{path} holds something else than trajectories: choose another place.")
 
@@ -196,6 +203,7 @@ def check_name(path: Path) -> None:
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write a file anew, Parquet if it is called so and a store otherwise; returns how many. Raises UserError."""
     check_name(path)
+    check_held(path)
     if path.suffix != ".parquet":
         return write_lines(path, map(encode_record, trajectories))
     import pyarrow as pa  # slow to import
