@@ -306,6 +306,17 @@ async def test_a_pool_that_does_not_start_says_why_and_holds_up_nobody(
     assert "not listed" not in caplog.text  # which `mcp` says of a tool that is not there
 
 
+async def test_a_pool_that_takes_long_to_start_is_named_before_a_client_has_waited_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sanderling.serve.dock.dock._LISTED_S", 0.2)
+    async with up(dock_of(tmp_path, {"slow": pool("hang"), "p": pool()})) as served:
+        await served.ready("p")
+        with pytest.raises(UserError, match=r"dock: The pool slow has not come up yet\."):
+            async with opened_servers({}, served.url):
+                pass
+
+
 async def test_an_agent_does_not_begin_without_the_tools_of_a_pool_that_is_down(tmp_path: Path) -> None:
     """It would be blamed for calls of tools that nobody has."""
     async with up(dock_of(tmp_path, {"bad": {"command": ["no-such-command"]}, "p": pool()})) as served:
