@@ -185,10 +185,12 @@ def _trials(run: Comparison) -> list[str]:
     if not found:
         return []
     lrs, seeds = run.config.tuning.lrs, len(run.config.tuning.seeds)
-    lines = ["## Learning rates", "", f"Right on the validation world, means over {seeds} seeds.", ""]
+    lines = ["## Learning rates", "", f"Right on the validation world, means over {seeds} seeds, or as many as are said.", ""]
     lines += [f"| task | arm | {' | '.join(f'{lr:g}' for lr in lrs)} |", f"|---|---|{'---:|' * len(lrs)}"]
     for (task, arm), by_lr in found.items():
-        means = [percent(float(np.mean(by_lr[lr]))) if len(by_lr.get(lr, ())) == seeds else MISSING for lr in lrs]
+        made = [by_lr.get(lr, []) for lr in lrs]
+        means = [percent(float(np.mean(ended))) if ended else MISSING for ended in made]
+        means = [mean + (f" ({len(ended)})" if 0 < len(ended) < seeds else "") for mean, ended in zip(means, made, strict=True)]
         lines.append(f"| {task} | {run.config.arms[arm].label} | {' | '.join(means)} |")
     return [*lines, ""]
 
