@@ -286,7 +286,7 @@ class Episode:
         """Why an episode of unreadable turns ends, and with which profile it would not."""
         told = f"{self._malformed_in_row} turns in a row could not be read. {explain(parsed.problems)}"
         if not self._profile.general and self._read(text, last=True, general=True).actionable:
-            told += f" They are no turns of a model of {self._profile.name}, but a general model's: use --profile general."
+            told += f" If the model was not trained for {self._profile.name}, but is a general one, use --profile general."
         return told
 
     async def _call(
