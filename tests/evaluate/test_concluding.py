@@ -185,6 +185,8 @@ def test_whoever_reads_a_runs_attempts_has_what_was_said_last(directory: RunLog,
     graded = RuleJudge("exact", lambda answer, accepted: 0.9)
     again(directory, with_book(directory, graded, None, ByHand()))
     assert {one.meta[META_KEY]["score"] for one in directory.records() if one.answer} == {0.9}, "mended, of the same name"
+    directory.run.table("judged").put("q1-1", {"judge": "exact", "correct": None, "ending": "answered", "code": "unreadable"})
+    assert {one.id: verdict_of(one) for one in directory.records()}["q1-1"] is None, "wrong before, and now without a verdict"
     directory.run.table("judged").put("q0-0", {"question": "q0"})
     with pytest.raises(UserError, match="The verdict on q0-0 is damaged"):
         list(open_trajectories(directory.root))

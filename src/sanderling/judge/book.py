@@ -166,9 +166,10 @@ def as_last_judged(trajectory: Trajectory, said: Mapping[str, Any] | None) -> Tr
         return trajectory
     if not {"judge", "correct", "ending"} <= said.keys():
         raise UserError(f"The verdict on {trajectory.id} is damaged: restore the run, or judge it again.")
-    own, names = trajectory.meta.get(META_KEY) or {}, ("judge", "correct", "score", "reason", "code")
+    own = trajectory.meta.get(META_KEY) or {}
+    names = {"judge": "", "correct": None, "score": None, "reason": "", "code": Code.JUDGED}  # with what is left out of each
     is_of_another = said["ending"] != trajectory.ending  # of an attempt before it, which met an outage
-    if is_of_another or all(said.get(name) in (own.get(name), *([] if own.get(name) else [None, ""])) for name in names):
+    if is_of_another or all(said.get(name, usual) == own.get(name, usual) for name, usual in names.items()):
         return trajectory
     found = {name: said[name] for name in names if name in said}
     return trajectory.model_copy(update={"meta": {**trajectory.meta, META_KEY: found}})
